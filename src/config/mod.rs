@@ -1,0 +1,1 @@
+//! Settings, the project's own file, templates, approvals.

@@ -1,0 +1,3 @@
+//! The `git-agents` binary.
+
+fn main() {}

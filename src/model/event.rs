@@ -1,0 +1,169 @@
+//! The journal's lines and what they add up to.
+//!
+//! One line is one event, one JSON object. Unknown kinds and keys are kept byte for byte and shown as unknown;
+//! a line that is not an event is kept and counted. Events are a set: order in the file means nothing, `id` names
+//! one, folding sorts by time and then id.
+
+use super::agent::AgentId;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What happened. A closed list, with one door for what later versions write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The agent was registered.
+    Created,
+    /// An attempt began.
+    Attempt,
+    /// An own commit.
+    Commit,
+    /// The supervisor settled.
+    Exited,
+    /// Tests ran.
+    Tested,
+    /// A report was made.
+    Report,
+    /// The branch was rebased on its base.
+    Synced,
+    /// The branch has another name.
+    Renamed,
+    /// The work is in the base.
+    Landed,
+    /// The environment went to the trash.
+    Removed,
+    /// It came back.
+    Restored,
+    /// A database was made or dropped.
+    Database,
+    /// Written by a later version: kept, shown, otherwise ignored.
+    #[serde(untagged)]
+    Other(String),
+}
+
+/// One line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// RFC 3339, UTC.
+    pub at: String,
+    /// Unique; a deterministic one where several may notice the same fact.
+    pub id: String,
+    /// Whose.
+    pub agent: AgentId,
+    /// What.
+    pub kind: Kind,
+    /// The rest, by kind. Never a path, pid, port or secret.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl Event {
+    /// A string among the rest.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.more.get(key).and_then(Value::as_str)
+    }
+}
+
+/// The events of one note, and the lines that are none.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Journal {
+    /// Sorted by time and id, each id once.
+    pub events: Vec<Event>,
+    /// Lines that are no event, verbatim, kept on every rewrite.
+    pub damaged: Vec<Vec<u8>>,
+}
+
+impl Journal {
+    /// Reads a note. Never fails: what cannot be read is counted and kept.
+    pub fn parse(bytes: &[u8]) -> Journal {
+        let mut out = Journal::default();
+        for line in bytes.split(|b| *b == b'\n') {
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            match serde_json::from_slice::<Event>(line) {
+                Ok(e) => out.events.push(e),
+                Err(_) => out.damaged.push(line.to_vec()),
+            }
+        }
+        out.sort();
+        out
+    }
+
+    fn sort(&mut self) {
+        self.events.sort_by(|a, b| (&a.at, &a.id).cmp(&(&b.at, &b.id)));
+        let mut seen = std::collections::HashSet::new();
+        self.events.retain(|e| seen.insert(e.id.clone()));
+    }
+
+    /// `note` with `events` added: every line of `note` stays as it is, events already there are not added again.
+    /// The union of two notes is the same with the other's lines.
+    pub fn append(note: &[u8], events: &[Event]) -> Vec<u8> {
+        let known: std::collections::HashSet<String> = Journal::parse(note).events.into_iter().map(|e| e.id).collect();
+        let mut out = note.to_vec();
+        for e in events.iter().filter(|e| !known.contains(&e.id)) {
+            if !out.is_empty() && !out.ends_with(b"\n") {
+                out.push(b'\n');
+            }
+            out.extend(serde_json::to_vec(e).expect("an event is plain JSON"));
+            out.push(b'\n');
+        }
+        out
+    }
+
+    /// The last event of `kind`.
+    pub fn last(&self, kind: &Kind) -> Option<&Event> {
+        self.events.iter().rev().find(|e| &e.kind == kind)
+    }
+
+    /// All events of `kind`, oldest first.
+    pub fn all<'a>(&'a self, kind: &'a Kind) -> impl Iterator<Item = &'a Event> {
+        self.events.iter().filter(move |e| &e.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn event(id: &str, kind: &str) -> String {
+        format!(r#"{{"at":"2026-01-01T00:00:00Z","id":"{id}","agent":"ab","kind":"{kind}","v":7,"x":{{"y":[1]}}}}"#)
+    }
+
+    #[test]
+    fn a_later_versions_kind_survives_a_round_trip() {
+        let line = event("1", "teleported");
+        let j = Journal::parse(line.as_bytes());
+        assert_eq!(j.events[0].kind, Kind::Other("teleported".into()));
+        assert_eq!(serde_json::to_string(&j.events[0]).unwrap(), line);
+    }
+
+    #[test]
+    fn damaged_lines_are_kept_and_the_rest_is_read() {
+        let note = format!("{{\"por\n{}\r\n\0\0\n\u{fffd}\n{}\n{}", event("1", "created"), event("2", "exited"), event("1", "created"));
+        let j = Journal::parse(note.as_bytes());
+        assert_eq!((j.events.len(), j.damaged.len()), (2, 3));
+        let more = Journal::append(note.as_bytes(), &j.events);
+        assert_eq!(more, note.as_bytes(), "nothing new, so not a byte changes");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_and_kept(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let good = event("z", "created");
+            let e: Event = serde_json::from_str(&good).unwrap();
+            let out = Journal::append(&bytes, std::slice::from_ref(&e));
+            prop_assert!(out.starts_with(&bytes));
+            prop_assert!(Journal::parse(&out).events.iter().any(|x| x.id == "z"));
+            prop_assert_eq!(Journal::append(&out, &[e]), out);
+        }
+
+        #[test]
+        fn folding_is_a_union(order in Just((0..6).collect::<Vec<i32>>()).prop_shuffle()) {
+            let note: String = order.iter().map(|i| event(&i.to_string(), "commit") + "\n").collect();
+            let ids: Vec<_> = Journal::parse(note.as_bytes()).events.into_iter().map(|e| e.id).collect();
+            prop_assert_eq!(ids, ["0", "1", "2", "3", "4", "5"]);
+        }
+    }
+}

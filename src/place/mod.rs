@@ -1,0 +1,1 @@
+//! What an agent's environment is made of.

@@ -1,0 +1,1 @@
+//! This machine: files, locks, processes, the user's own state.

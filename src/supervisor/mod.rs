@@ -1,0 +1,1 @@
+//! The detached parent of one assistant.
