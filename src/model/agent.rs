@@ -44,6 +44,35 @@ impl fmt::Display for AgentId {
     }
 }
 
+/// An object id of git in full lower-case hex: 40 digits (SHA-1) or 64 (SHA-256).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Oid(pub String);
+
+impl Oid {
+    /// `s` as an object id, where it is one in full.
+    pub fn parse(s: &str) -> Option<Oid> {
+        let ok = matches!(s.len(), 40 | 64) && s.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        ok.then(|| Oid(s.to_owned()))
+    }
+
+    /// The id that means "nothing" beside this one: as many zeros.
+    pub fn zero_like(&self) -> Oid {
+        Oid("0".repeat(self.0.len()))
+    }
+
+    /// The first ten digits, for people.
+    pub fn short(&self) -> &str {
+        self.0.get(..10).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// A name made safe for paths, hosts and databases: `[a-z0-9-]`, at most 40 bytes, no hyphen at either end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]

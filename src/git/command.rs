@@ -1,0 +1,316 @@
+//! The git program: one way to start it, with an environment that nobody else decides.
+//!
+//! Every child loses git's local variables (a hook's `GIT_DIR` would point it at another repository) and gets: no
+//! prompt, no editor, no pager, no advice, untranslated messages, no fetch of missing objects. Calls of ours run no
+//! hook, no fsmonitor and sign nothing, unless [`Call::user_visible`] says that the user would expect it.
+
+use super::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What `git rev-parse --local-env-vars` prints (2.47), and what else would steer a child.
+pub const LOCAL_VARIABLES: &[&str] = &[
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NAMESPACE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_DEFAULT_HASH",
+    "GIT_DEFAULT_REF_FORMAT",
+    "GIT_ATTR_SOURCE",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_REDIRECT_STDOUT",
+    "GIT_REDIRECT_STDERR",
+    "GIT_TRACE2_PARENT_SID",
+    "GIT_TRACE2_PARENT_NAME",
+];
+
+/// Removes git's local variables from what `command` inherits.
+pub fn scrub(command: &mut Command) {
+    for v in LOCAL_VARIABLES {
+        command.env_remove(v);
+    }
+    for (k, _) in std::env::vars_os() {
+        let k = k.to_string_lossy().into_owned();
+        if k.starts_with("GIT_CONFIG_KEY_") || k.starts_with("GIT_CONFIG_VALUE_") {
+            command.env_remove(k);
+        }
+    }
+}
+
+/// `PATH` without git's own exec directory, which git puts in front when it starts an extension: a child's `git` must
+/// be the one its user would get.
+pub fn plain_path() -> Option<OsString> {
+    let path = std::env::var_os("PATH")?;
+    let Some(exec) = std::env::var_os("GIT_EXEC_PATH") else { return Some(path) };
+    std::env::join_paths(std::env::split_paths(&path).filter(|p| p.as_os_str() != exec)).ok()
+}
+
+/// One call of the git program.
+#[derive(Debug)]
+pub struct Call {
+    command: Command,
+    shown: String,
+    input: Option<Vec<u8>>,
+    limit: Option<Duration>,
+}
+
+/// Options that keep a call of ours from running anything of the repository's.
+const NEUTRAL: &[&str] = &[
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "commit.gpgSign=false",
+    "-c",
+    "tag.gpgSign=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "core.fsync=committed",
+    "-c",
+    "submodule.recurse=false",
+    "-c",
+    "transfer.bundleURI=false",
+];
+
+impl Call {
+    /// `git ARGS`, neutral, in `dir`.
+    pub fn new<I: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = I>) -> Call {
+        let mut call = Call::bare(dir);
+        call.command.args(NEUTRAL);
+        for a in args {
+            call.arg(a);
+        }
+        call
+    }
+
+    /// `git ARGS` as the user would run it: their hooks run, their settings count. For what the user asked for by
+    /// name and what must run hooks and filters.
+    pub fn user_visible<I: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = I>) -> Call {
+        let mut call = Call::bare(dir);
+        for a in args {
+            call.arg(a);
+        }
+        call
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts git")]
+    fn bare(dir: &Path) -> Call {
+        let mut command = Command::new("git");
+        scrub(&mut command);
+        command
+            .current_dir(dir)
+            .env("LC_ALL", "C")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_EDITOR", "true")
+            .env("GIT_SEQUENCE_EDITOR", "true")
+            .env("GIT_MERGE_AUTOEDIT", "no")
+            .env("GIT_PAGER", "cat")
+            .env("GIT_ADVICE", "0")
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .env("GIT_ASKPASS", "true")
+            .env("SSH_ASKPASS_REQUIRE", "never")
+            .env("GIT_AGENTS_INNER", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Call { command, shown: String::new(), input: None, limit: None }
+    }
+
+    /// One more argument.
+    pub fn arg(&mut self, a: impl AsRef<OsStr>) -> &mut Call {
+        if self.shown.len() < 200 {
+            if !self.shown.is_empty() {
+                self.shown.push(' ');
+            }
+            self.shown.push_str(&a.as_ref().to_string_lossy());
+        }
+        self.command.arg(a);
+        self
+    }
+
+    /// One more variable.
+    pub fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Call {
+        self.command.env(key, value);
+        self
+    }
+
+    /// One variable less.
+    pub fn env_remove(mut self, key: &str) -> Call {
+        self.command.env_remove(key);
+        self
+    }
+
+    /// What it reads on standard input.
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Call {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// Ended, with an error, after `limit`.
+    pub fn within(mut self, limit: Duration) -> Call {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Runs it in the environment of the caller: for discovery alone, where a hook's `GIT_DIR` is the question.
+    pub fn with_inherited_location(mut self) -> Call {
+        for v in ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
+            if let Some(value) = std::env::var_os(v) {
+                self.command.env(v, value);
+            }
+        }
+        for (k, v) in std::env::vars_os() {
+            let name = k.to_string_lossy();
+            if name.starts_with("GIT_CONFIG_KEY_") || name.starts_with("GIT_CONFIG_VALUE_") {
+                self.command.env(&k, v);
+            }
+        }
+        self
+    }
+
+    /// Runs to the end; whatever the exit code.
+    pub fn output(mut self) -> Result<Output> {
+        tracing::debug!(args = %self.shown, "git");
+        if self.input.is_some() {
+            self.command.stdin(Stdio::piped());
+        }
+        let mut child = self.command.spawn().map_err(Error::NoGit)?;
+        let writer = self.input.take().map(|bytes| {
+            let mut stdin = child.stdin.take().expect("stdin is piped");
+            // A thread: git may fill its output before it has read all input. A closed pipe shows in its status.
+            std::thread::spawn(move || {
+                let _ = stdin.write_all(&bytes);
+            })
+        });
+        let output = match self.limit {
+            None => child.wait_with_output().map_err(Error::NoGit)?,
+            Some(limit) => wait_within(child, limit, &self.shown)?,
+        };
+        if let Some(w) = writer {
+            let _ = w.join();
+        }
+        Ok(output)
+    }
+
+    /// Standard output of a run that ended with 0; anything else is an error with git's words.
+    pub fn run(self) -> Result<Vec<u8>> {
+        let shown = self.shown.clone();
+        let out = self.output()?;
+        if out.status.success() {
+            return Ok(out.stdout);
+        }
+        Err(failed(&shown, &out))
+    }
+
+    /// The same as text without the last newline.
+    pub fn text(self) -> Result<String> {
+        let out = self.run()?;
+        Ok(String::from_utf8_lossy(&out).trim_end_matches('\n').to_owned())
+    }
+
+    /// `true` for 0, `false` for 1, an error for anything else: git's own manner of yes and no.
+    pub fn yes_no(self) -> Result<bool> {
+        let shown = self.shown.clone();
+        let out = self.output()?;
+        match out.status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(failed(&shown, &out)),
+        }
+    }
+
+    /// Started, with pipes, for a conversation.
+    pub fn spawn(mut self) -> Result<Child> {
+        self.command.stdin(Stdio::piped());
+        self.command.spawn().map_err(Error::NoGit)
+    }
+
+    /// With the terminal of the caller, waited for; its exit code (128+n for a signal).
+    pub fn in_terminal(mut self) -> Result<i32> {
+        self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        for v in ["GIT_PAGER", "GIT_EDITOR", "LC_ALL", "GIT_ADVICE"] {
+            self.command.env_remove(v);
+        }
+        let status = self.command.status().map_err(Error::NoGit)?;
+        Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    }
+}
+
+/// The error for `out`.
+pub fn failed(shown: &str, out: &Output) -> Error {
+    Error::Failed {
+        args: shown.to_owned(),
+        code: out.status.code(),
+        stderr: String::from_utf8_lossy(&out.stderr).trim().to_owned(),
+    }
+}
+
+fn wait_within(mut child: Child, limit: Duration, shown: &str) -> Result<Output> {
+    let mut stdout = child.stdout.take().expect("stdout is piped");
+    let mut stderr = child.stderr.take().expect("stderr is piped");
+    let out = std::thread::spawn(move || {
+        let mut b = Vec::new();
+        let _ = stdout.read_to_end(&mut b);
+        b
+    });
+    let err = std::thread::spawn(move || {
+        let mut b = Vec::new();
+        let _ = stderr.read_to_end(&mut b);
+        b
+    });
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait().map_err(Error::NoGit)? {
+            let (stdout, stderr) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+            return Ok(Output { status, stdout, stderr });
+        }
+        if Instant::now() >= deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Error::TimedOut { args: shown.to_owned(), seconds: limit.as_secs() });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The oldest git this works with: `merge-tree --stdin` came with it.
+pub const MINIMUM: (u32, u32) = (2, 39);
+
+/// The version of the git program, checked against [`MINIMUM`].
+pub fn version(dir: &Path) -> Result<String> {
+    let text = Call::user_visible(dir, ["--version"]).text()?;
+    let number = text.split(' ').nth(2).unwrap_or_default().to_owned();
+    let mut parts = number.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
+    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if found < MINIMUM {
+        return Err(Error::TooOld { found: number });
+    }
+    Ok(number)
+}

@@ -1,0 +1,193 @@
+//! The repository's own config file: read in-process, written durably by one rename under git's own lock.
+//!
+//! git reads this file in every command, so what we keep there is short. The lock file is a hard link to a file in our
+//! directory: after a kill, equal inodes prove that a left-over `config.lock` is ours, and only then is it removed.
+
+use super::{Error, Result};
+use crate::runtime::files::{self, because};
+use gix::bstr::BStr;
+use gix::config::File as ConfigFile;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The parsed common config file, without includes: what other files say about us does not count.
+pub struct Config {
+    file: ConfigFile,
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Config")
+    }
+}
+
+/// Reads `<common dir>/config`.
+pub fn read(common_dir: &Path) -> Result<Config> {
+    let path = common_dir.join("config");
+    let bytes = files::read_limited(&path, 64 << 20)?.unwrap_or_default();
+    parse(&path, &bytes)
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Config> {
+    let meta = gix::config::file::Metadata::from(gix::config::Source::Local);
+    let file = ConfigFile::from_bytes_no_includes(bytes, meta, Default::default())
+        .map_err(|e| Error::Damaged { what: format!("'{}'", path.display()), why: e.to_string() })?;
+    Ok(Config { file })
+}
+
+impl Config {
+    /// One value as text.
+    pub fn value(&self, section: &str, subsection: Option<&str>, key: &str) -> Option<String> {
+        self.file.raw_value_by(section, subsection.map(BStr::new), key).ok().map(|v| v.to_string())
+    }
+
+    /// One value as git's yes or no; missing is no.
+    pub fn flag(&self, section: &str, subsection: Option<&str>, key: &str) -> bool {
+        self.value(section, subsection, key).is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1" | ""))
+    }
+
+    /// The names of all subsections of `section`, in the file's order, each once.
+    pub fn subsections(&self, section: &str) -> Vec<String> {
+        let mut out: Vec<String> = Vec::new();
+        for s in self.file.sections_by_name(section).into_iter().flatten() {
+            if let Some(sub) = s.header().subsection_name() {
+                let sub = sub.to_string();
+                if !out.contains(&sub) {
+                    out.push(sub);
+                }
+            }
+        }
+        out
+    }
+
+    /// Sets one value, in the last section of that name, made where there is none.
+    pub fn set(&mut self, section: &str, subsection: Option<&str>, key: &str, value: &str) -> Result<()> {
+        self.file
+            .set_raw_value_by(section, subsection.map(BStr::new), key.to_owned(), value)
+            .map(|_| ())
+            .map_err(|e| Error::Damaged { what: format!("setting '{section}.{key}'"), why: e.to_string() })
+    }
+
+    /// Removes one value; nothing where it is missing.
+    pub fn unset(&mut self, section: &str, subsection: Option<&str>, key: &str) {
+        if let Ok(mut s) = self.file.section_mut(section, subsection.map(BStr::new)) {
+            while s.remove(key).is_some() {}
+        }
+    }
+
+    /// Removes all sections of that name and subsection.
+    pub fn remove(&mut self, section: &str, subsection: &str) {
+        while self.file.remove_section(section, Some(BStr::new(subsection))).is_some() {}
+    }
+}
+
+/// Changes the common config file by `edit`: nothing is written where it changes no byte. The caller holds the
+/// repository's lock. A foreign holder of `config.lock` is waited for, at most five seconds.
+pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config) -> Result<()>) -> Result<()> {
+    let path = common_dir.join("config");
+    let lock = common_dir.join("config.lock");
+    let ours = our_copy(common_dir);
+    heal(common_dir);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let before = files::read_limited(&path, 64 << 20)?.unwrap_or_default();
+        let mode = std::fs::metadata(&path).map_or(0o644, |m| m.mode() & 0o777);
+        let mut config = parse(&path, &before)?;
+        edit(&mut config)?;
+        let after = config.file.to_bstring();
+        if after.as_slice() == before.as_slice() {
+            return Ok(());
+        }
+        // What git would read back must be what was meant, before it is in place.
+        parse(&path, &after)?;
+        let _ = std::fs::remove_file(&ours);
+        files::write_durable(&ours, &after)?;
+        std::fs::set_permissions(&ours, std::fs::Permissions::from_mode(mode)).map_err(because("write", &ours))?;
+        match std::fs::hard_link(&ours, &lock) {
+            Ok(()) => {
+                // Now nobody else writes: what we edited must still be what is there.
+                if files::read_limited(&path, 64 << 20)?.unwrap_or_default() != before {
+                    let _ = std::fs::remove_file(&lock);
+                    continue;
+                }
+                std::fs::rename(&lock, &path).map_err(because("replace", &path))?;
+                files::sync_dir(common_dir)?;
+                let _ = std::fs::remove_file(&ours);
+                return Ok(());
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                if Instant::now() >= deadline {
+                    let _ = std::fs::remove_file(&ours);
+                    let age = std::fs::metadata(&lock).ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok());
+                    return Err(Error::Locked { path: lock, age_s: age.map_or(0, |a| a.as_secs()) });
+                }
+                let jitter = u64::from(std::process::id() % 17);
+                std::thread::sleep(Duration::from_millis(10 + jitter));
+            }
+            Err(e) => {
+                let _ = std::fs::remove_file(&ours);
+                return Err(because("lock", &lock)(e).into());
+            }
+        }
+    }
+}
+
+fn our_copy(common_dir: &Path) -> PathBuf {
+    common_dir.join("agents").join("config.new")
+}
+
+/// Removes what a kill left: our copy, and `config.lock` where it is the same file. The caller holds the repository's
+/// lock, so no living process of ours is in the middle of it.
+pub fn heal(common_dir: &Path) {
+    let (lock, ours) = (common_dir.join("config.lock"), our_copy(common_dir));
+    let Ok(o) = std::fs::symlink_metadata(&ours) else { return };
+    if let Ok(l) = std::fs::symlink_metadata(&lock)
+        && (l.ino(), l.dev()) == (o.ino(), o.dev())
+    {
+        let _ = std::fs::remove_file(&lock);
+    }
+    let _ = std::fs::remove_file(&ours);
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "test fixtures")]
+mod tests {
+    use super::*;
+
+    fn repo(text: &str) -> tempfile::TempDir {
+        let d = tempfile::tempdir().unwrap();
+        std::fs::create_dir(d.path().join("agents")).unwrap();
+        std::fs::write(d.path().join("config"), text).unwrap();
+        d
+    }
+
+    #[test]
+    fn foreign_lines_keep_every_byte() {
+        let text = "# mine\n[core]\n\tbare = false ; yes\n[a] [b]\n\tx = \"1 \\\" 2\"\n";
+        let d = repo(text);
+        edit(d.path(), |c| c.set("agent", Some("feat/x.y"), "branch", "refs/heads/feat/x.y")).unwrap();
+        let now = std::fs::read_to_string(d.path().join("config")).unwrap();
+        assert!(now.starts_with(text), "{now}");
+        assert_eq!(read(d.path()).unwrap().value("agent", Some("feat/x.y"), "branch").unwrap(), "refs/heads/feat/x.y");
+        edit(d.path(), |c| {
+            c.remove("agent", "feat/x.y");
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(std::fs::read_to_string(d.path().join("config")).unwrap(), text);
+        assert!(!d.path().join("config.lock").exists());
+    }
+
+    #[test]
+    fn our_lock_left_by_a_kill_is_healed_and_a_foreign_one_is_not() {
+        let d = repo("");
+        std::fs::write(d.path().join("agents/config.new"), "x").unwrap();
+        std::fs::hard_link(d.path().join("agents/config.new"), d.path().join("config.lock")).unwrap();
+        heal(d.path());
+        assert!(!d.path().join("config.lock").exists() && !d.path().join("agents/config.new").exists());
+        std::fs::write(d.path().join("config.lock"), "").unwrap();
+        heal(d.path());
+        assert!(d.path().join("config.lock").exists(), "not ours");
+    }
+}

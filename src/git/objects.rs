@@ -1,0 +1,212 @@
+//! Objects, read and written in-process. What is written here is synced before its id is handed out.
+
+use super::repo::Repo;
+use super::{Error, Result};
+use crate::model::agent::Oid;
+use crate::runtime::files;
+use gix::ObjectId;
+use gix::objs::tree::EntryKind;
+use std::path::PathBuf;
+
+/// The object database of one repository. Cheap to clone; each thread takes its own handle inside.
+#[derive(Debug, Clone)]
+pub struct Objects {
+    repo: gix::ThreadSafeRepository,
+    dir: PathBuf,
+}
+
+/// What a commit says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Its id.
+    pub id: Oid,
+    /// Its tree.
+    pub tree: Oid,
+    /// Its parents.
+    pub parents: Vec<Oid>,
+    /// The first line of its message.
+    pub subject: String,
+    /// Committer's time, seconds since the epoch.
+    pub time: i64,
+}
+
+/// One entry of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// The name, exact bytes.
+    pub name: Vec<u8>,
+    /// Whether it is a tree.
+    pub is_tree: bool,
+    /// Its object.
+    pub id: Oid,
+}
+
+pub(super) fn to_gix(id: &Oid) -> Result<ObjectId> {
+    ObjectId::from_hex(id.0.as_bytes()).map_err(|_| Error::Object(format!("'{id}' is not an object id")))
+}
+
+pub(super) fn from_gix(id: impl Into<ObjectId>) -> Oid {
+    Oid(id.into().to_hex().to_string())
+}
+
+fn why(e: impl std::fmt::Display) -> Error {
+    Error::Object(e.to_string())
+}
+
+impl Objects {
+    /// Opens the object database; only the repository's own settings are read, nothing is run.
+    pub fn open(repo: &Repo) -> Result<Objects> {
+        let options = gix::open::Options::isolated().open_path_as_is(true);
+        let opened = gix::ThreadSafeRepository::open_opts(&repo.common_dir, options).map_err(why)?;
+        Ok(Objects { repo: opened, dir: repo.common_dir.join("objects") })
+    }
+
+    pub(super) fn local(&self) -> gix::Repository {
+        let mut repo = self.repo.to_thread_local();
+        repo.object_cache_size_if_unset(4 << 20);
+        repo
+    }
+
+    /// The bytes of a blob; `None` where the object is missing.
+    pub fn blob(&self, id: &Oid) -> Result<Option<Vec<u8>>> {
+        let repo = self.local();
+        let found = repo.try_find_object(to_gix(id)?).map_err(why)?;
+        Ok(found.map(|o| o.detach().data))
+    }
+
+    /// Whether the object is there.
+    pub fn has(&self, id: &Oid) -> bool {
+        to_gix(id).is_ok_and(|id| self.local().has_object(id))
+    }
+
+    /// What a commit says; `None` where it is missing.
+    pub fn commit(&self, id: &Oid) -> Result<Option<Commit>> {
+        let repo = self.local();
+        let Some(object) = repo.try_find_object(to_gix(id)?).map_err(why)? else { return Ok(None) };
+        let commit = object.try_into_commit().map_err(why)?;
+        let tree = from_gix(commit.tree_id().map_err(why)?);
+        let parents = commit.parent_ids().map(from_gix).collect();
+        let message = commit.message_raw().map_err(why)?.to_string();
+        let subject = message.lines().next().unwrap_or_default().to_owned();
+        let time = commit.time().map_err(why)?.seconds;
+        Ok(Some(Commit { id: id.clone(), tree, parents, subject, time }))
+    }
+
+    /// The entries of a tree, or of a commit's tree.
+    pub fn tree(&self, id: &Oid) -> Result<Vec<TreeEntry>> {
+        let repo = self.local();
+        let tree = repo.find_object(to_gix(id)?).map_err(why)?.peel_to_tree().map_err(why)?;
+        let decoded = tree.decode().map_err(why)?;
+        Ok(decoded
+            .entries
+            .iter()
+            .map(|e| TreeEntry { name: e.filename.to_vec(), is_tree: e.mode.is_tree(), id: from_gix(e.oid) })
+            .collect())
+    }
+
+    /// Writes a blob, durably.
+    pub fn write_blob(&self, bytes: &[u8]) -> Result<Oid> {
+        let id = from_gix(self.local().write_blob(bytes).map_err(why)?);
+        self.sync(std::slice::from_ref(&id))?;
+        Ok(id)
+    }
+
+    /// Writes a commit without parents over blobs: `paths` are slash-separated, modes plain files. Durable.
+    pub fn write_flat_commit(&self, entries: &[(String, Oid)], message: &str) -> Result<Oid> {
+        let repo = self.local();
+        let mut written = Vec::new();
+        let tree = write_tree(&repo, entries, &mut written)?;
+        let who = gix::actor::Signature {
+            name: "git-agents".into(),
+            email: "git-agents@localhost".into(),
+            time: gix::date::Time::now_utc(),
+        };
+        let commit = gix::objs::Commit {
+            tree: to_gix(&tree)?,
+            parents: Default::default(),
+            author: who.clone(),
+            committer: who,
+            encoding: None,
+            message: message.into(),
+            extra_headers: Vec::new(),
+        };
+        let id = from_gix(repo.write_object(commit).map_err(why)?);
+        written.push(id.clone());
+        self.sync(&written)?;
+        Ok(id)
+    }
+
+    /// Makes loose objects durable; packed ones already are.
+    pub fn sync(&self, ids: &[Oid]) -> Result<()> {
+        let mut dirs = std::collections::BTreeSet::new();
+        for id in ids {
+            let (head, tail) = id.0.split_at(2);
+            let path = self.dir.join(head).join(tail);
+            match std::fs::File::open(&path) {
+                Ok(f) => {
+                    f.sync_all().map_err(files::because("sync", &path))?;
+                    dirs.insert(self.dir.join(head));
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(files::because("sync", &path)(e).into()),
+            }
+        }
+        for d in &dirs {
+            files::sync_dir(d)?;
+        }
+        if !dirs.is_empty() {
+            files::sync_dir(&self.dir)?;
+        }
+        Ok(())
+    }
+
+    /// All merge bases of two commits; empty for unrelated histories.
+    pub fn merge_bases(&self, a: &Oid, b: &Oid) -> Result<Vec<Oid>> {
+        let repo = self.local();
+        let found = repo.merge_bases_many(to_gix(a)?, &[to_gix(b)?]).map_err(why)?;
+        Ok(found.into_iter().map(from_gix).collect())
+    }
+
+    /// Whether `a` is reachable from `b`.
+    pub fn is_ancestor(&self, a: &Oid, b: &Oid) -> Result<bool> {
+        Ok(a == b || self.merge_bases(a, b)?.contains(a))
+    }
+
+    /// The commits reachable from `tip` and not from any of `hidden`, newest first, at most `limit`.
+    pub fn commits_beyond(&self, tip: &Oid, hidden: &[Oid], limit: usize) -> Result<Vec<Oid>> {
+        let repo = self.local();
+        let hidden = hidden.iter().map(to_gix).collect::<Result<Vec<_>>>()?;
+        let walk = repo
+            .rev_walk([to_gix(tip)?])
+            .sorting(gix::revision::walk::Sorting::ByCommitTime(Default::default()))
+            .with_hidden(hidden)
+            .all()
+            .map_err(why)?;
+        walk.take(limit).map(|i| i.map(|i| from_gix(i.id)).map_err(why)).collect()
+    }
+}
+
+/// Writes the trees for `entries` (sorted or not) and returns the root; ids of what was written go to `written`.
+fn write_tree(repo: &gix::Repository, entries: &[(String, Oid)], written: &mut Vec<Oid>) -> Result<Oid> {
+    use std::collections::BTreeMap;
+    let mut files: Vec<(&str, &Oid)> = Vec::new();
+    let mut dirs: BTreeMap<&str, Vec<(String, Oid)>> = BTreeMap::new();
+    for (path, id) in entries {
+        match path.split_once('/') {
+            None => files.push((path, id)),
+            Some((dir, rest)) => dirs.entry(dir).or_default().push((rest.to_owned(), id.clone())),
+        }
+    }
+    let mut tree = gix::objs::Tree::empty();
+    for (name, id) in files {
+        tree.entries.push(gix::objs::tree::Entry { mode: EntryKind::Blob.into(), filename: name.into(), oid: to_gix(id)? });
+    }
+    for (name, below) in dirs {
+        let id = write_tree(repo, &below, written)?;
+        tree.entries.push(gix::objs::tree::Entry { mode: EntryKind::Tree.into(), filename: name.into(), oid: to_gix(&id)? });
+    }
+    tree.entries.sort();
+    let id = from_gix(repo.write_object(tree).map_err(why)?);
+    written.push(id.clone());
+    Ok(id)
+}

@@ -1,0 +1,229 @@
+//! References: full names everywhere, every change with its expected old value.
+//!
+//! References of our own (`refs/agents/*`, `refs/notes/agents*`) are written in-process in a files repository: the lock
+//! file is a hard link to a file in our directory, so that after a kill equal inodes prove it is ours, and the file and
+//! its directory are synced, which git itself does not do. Everything else, and reftable, goes through the program.
+
+use super::repo::Repo;
+use super::{Error, Result};
+use crate::model::agent::Oid;
+use crate::runtime::files::{self, because};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// All references below the given prefixes (`refs/heads/`, …), with the objects they name directly.
+pub fn list(repo: &Repo, prefixes: &[&str]) -> Result<BTreeMap<String, Oid>> {
+    let mut call = repo.call(["for-each-ref", "--format=%(objectname) %(refname)"]);
+    for p in prefixes {
+        call.arg(p);
+    }
+    let out = call.run()?;
+    let mut refs = BTreeMap::new();
+    for line in out.split(|b| *b == b'\n') {
+        let line = String::from_utf8_lossy(line);
+        if let Some((id, name)) = line.split_once(' ') {
+            refs.insert(name.to_owned(), Oid(id.to_owned()));
+        }
+    }
+    Ok(refs)
+}
+
+/// The commit or object a full name stands for; `None` where there is no such reference.
+pub fn read(repo: &Repo, name: &str) -> Result<Option<Oid>> {
+    if !repo.reftable && is_ours(name) {
+        return read_files(repo, name);
+    }
+    let out = repo.call(["rev-parse", "--verify", "--quiet", "--end-of-options", name]).output()?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    match out.status.code() {
+        Some(0) => Ok(text.lines().find_map(Oid::parse)),
+        Some(1) => Ok(None),
+        _ => Err(super::command::failed(&format!("rev-parse {name}"), &out)),
+    }
+}
+
+/// The commit that `rev` means, as git reads revisions; `None` where it means none.
+pub fn resolve_commit(repo: &Repo, rev: &str) -> Result<Option<Oid>> {
+    let spec = format!("{rev}^{{commit}}");
+    let out = repo.call(["rev-parse", "--verify", "--quiet", "--end-of-options", &spec]).output()?;
+    Ok(String::from_utf8_lossy(&out.stdout).lines().find_map(Oid::parse).filter(|_| out.status.success()))
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with("refs/agents/") || name.starts_with("refs/notes/agents")
+}
+
+fn read_files(repo: &Repo, name: &str) -> Result<Option<Oid>> {
+    let path = repo.common_dir.join(name);
+    match files::read_limited(&path, 1 << 12) {
+        Ok(Some(bytes)) => {
+            let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+            return match Oid::parse(&text) {
+                Some(id) => Ok(Some(id)),
+                None => Err(Error::Damaged { what: format!("reference '{name}'"), why: "it holds no object id".into() }),
+            };
+        }
+        Ok(None) => {}
+        // A directory of that name, or below a file: no such loose reference.
+        Err(e) if matches!(e.kind(), Some(std::io::ErrorKind::IsADirectory | std::io::ErrorKind::NotADirectory)) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let packed = files::read_limited(&repo.common_dir.join("packed-refs"), 1 << 30)?.unwrap_or_default();
+    let wanted = name.as_bytes();
+    for line in packed.split(|b| *b == b'\n') {
+        if let Some(at) = line.iter().position(|b| *b == b' ')
+            && &line[at + 1..] == wanted
+        {
+            return Ok(Oid::parse(&String::from_utf8_lossy(&line[..at])));
+        }
+    }
+    Ok(None)
+}
+
+/// Sets `name` to `new` if it is `old` now (`None`: if it does not exist). Durable when it returns. For references of
+/// our own; the caller holds the repository's lock.
+pub fn update_ours(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<()> {
+    debug_assert!(is_ours(name));
+    if repo.reftable {
+        return update(repo, name, new, old);
+    }
+    let target = repo.common_dir.join(name);
+    let lock = repo.common_dir.join(format!("{name}.lock"));
+    let ours = repo.agents_dir().join(format!("{MARK}{}", encode(name)));
+    files::write_durable(&ours, format!("{new}\n").as_bytes())?;
+    let made = (|| {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        loop {
+            let parent = target.parent().expect("a reference has a directory");
+            make_dirs(&repo.common_dir, parent)?;
+            match std::fs::hard_link(&ours, &lock) {
+                Ok(()) => break,
+                // `pack-refs` takes empty directories away.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound && Instant::now() < deadline => {}
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                    heal_foreign_form(&lock);
+                    if Instant::now() >= deadline {
+                        return Err(Error::Locked { age_s: age(&lock), path: lock.clone() });
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(e) => return Err(because("lock", &lock)(e).into()),
+            }
+        }
+        let now = read_files(repo, name)?;
+        if now.as_ref() != old {
+            let _ = std::fs::remove_file(&lock);
+            return Err(Error::Moved { name: name.to_owned() });
+        }
+        std::fs::rename(&lock, &target).map_err(because("replace", &target))?;
+        files::sync_dir(target.parent().expect("a reference has a directory"))?;
+        Ok(())
+    })();
+    let _ = std::fs::remove_file(&ours);
+    made
+}
+
+/// Creates the directories from `top` down to `dir`, each synced into its parent.
+fn make_dirs(top: &Path, dir: &Path) -> Result<()> {
+    if dir.is_dir() || dir == top {
+        return Ok(());
+    }
+    let parent = dir.parent().unwrap_or(top);
+    make_dirs(top, parent)?;
+    match std::fs::create_dir(dir) {
+        Ok(()) => Ok(files::sync_dir(parent)?),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(because("create", dir)(e).into()),
+    }
+}
+
+/// The same for any reference, through the program, hooks off. Refuses a branch that is checked out anywhere only by
+/// the caller's own check: git does not.
+pub fn update(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<()> {
+    let zero = new.zero_like();
+    let result =
+        repo.call(["update-ref", "--no-deref", name, &new.0, &old.unwrap_or(&zero).0]).within(Duration::from_secs(20)).run();
+    if let Err(e) = result {
+        let now = read(repo, name)?;
+        return if now.as_ref() == old { Err(e) } else { Err(Error::Moved { name: name.to_owned() }) };
+    }
+    sync(repo, name)
+}
+
+/// Deletes `name` if it is `old` now; nothing where it is gone already.
+pub fn delete(repo: &Repo, name: &str, old: &Oid) -> Result<()> {
+    let result = repo.call(["update-ref", "--no-deref", "-d", name, &old.0]).within(Duration::from_secs(20)).run();
+    match result {
+        Ok(_) => Ok(()),
+        Err(e) => match read(repo, name)? {
+            None => Ok(()),
+            Some(now) if now == *old => Err(e),
+            Some(_) => Err(Error::Moved { name: name.to_owned() }),
+        },
+    }
+}
+
+/// Makes the last change of `name` durable: git syncs the file it renames, never the directory.
+pub fn sync(repo: &Repo, name: &str) -> Result<()> {
+    if repo.reftable {
+        return Ok(files::sync_dir(&repo.common_dir.join("reftable"))?);
+    }
+    let path = repo.common_dir.join(name);
+    if let Ok(f) = std::fs::File::open(&path) {
+        f.sync_all().map_err(because("sync", &path))?;
+    }
+    Ok(match path.parent() {
+        Some(dir) if dir.is_dir() => files::sync_dir(dir)?,
+        _ => (),
+    })
+}
+
+const MARK: &str = "ref.new-";
+
+fn encode(name: &str) -> String {
+    name.bytes().map(|b| format!("{b:02x}")).collect()
+}
+
+fn decode(hex: &str) -> Option<String> {
+    let bytes: Option<Vec<u8>> = (0..hex.len() / 2).map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
+    String::from_utf8(bytes?).ok()
+}
+
+/// Removes what kills left: our copies, and the lock files that are the same inode. The caller holds the repository's
+/// lock, so nobody of ours is in the middle of it.
+pub fn heal(repo: &Repo) {
+    let Ok(dir) = std::fs::read_dir(repo.agents_dir()) else { return };
+    for entry in dir.filter_map(std::result::Result::ok) {
+        let file_name = entry.file_name();
+        let Some(hex) = file_name.to_str().and_then(|n| n.strip_prefix(MARK)) else { continue };
+        if let (Some(name), Ok(ours)) = (decode(hex), entry.path().symlink_metadata()) {
+            let lock = repo.common_dir.join(format!("{name}.lock"));
+            if let Ok(l) = lock.symlink_metadata()
+                && (l.ino(), l.dev()) == (ours.ino(), ours.dev())
+            {
+                let _ = std::fs::remove_file(&lock);
+            }
+        }
+        let _ = std::fs::remove_file(entry.path());
+    }
+}
+
+/// A lock on a reference of ours that the program left (a killed `update-ref -d`): removed once it is older than ten
+/// seconds, no process has it open, it holds nothing but at most one id, and we hold the repository's lock. Only
+/// references of ours are ever healed.
+fn heal_foreign_form(lock: &PathBuf) {
+    let Ok(meta) = lock.symlink_metadata() else { return };
+    if meta.is_file()
+        && matches!(meta.len(), 0 | 41 | 65)
+        && age(lock) >= 10
+        && !crate::runtime::process::is_open_anywhere(lock)
+    {
+        let _ = std::fs::remove_file(lock);
+    }
+}
+
+fn age(path: &Path) -> u64 {
+    std::fs::metadata(path).ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok()).map_or(0, |d| d.as_secs())
+}

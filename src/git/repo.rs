@@ -1,0 +1,180 @@
+//! One repository: where its parts are, what it can do, what its settings say.
+
+use super::command::Call;
+use super::{Error, Result, command};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// A repository, found once a command. Everything below takes paths and ids from here.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    /// The directory all worktrees share: absolute, without links.
+    pub common_dir: PathBuf,
+    /// The git directory of the worktree the command was started in; the common one in the main worktree.
+    pub git_dir: PathBuf,
+    /// The top of that worktree; `None` inside a git directory or a bare repository.
+    pub toplevel: Option<PathBuf>,
+    /// The main worktree; `None` for a bare repository.
+    pub main_worktree: Option<PathBuf>,
+    /// `sha1` or `sha256`.
+    pub object_format: String,
+    /// Whether references are kept in a reftable, which only the git program reads.
+    pub reftable: bool,
+    /// Whether the history is cut off somewhere.
+    pub shallow: bool,
+    /// The version of the git program.
+    pub version: String,
+}
+
+impl Repo {
+    /// The repository `dir` is in, as git finds it: hooks' `GIT_DIR`, linked worktrees, bare layouts, submodules.
+    /// One that git calls unsafe, or does not understand, is refused with git's own words.
+    pub fn discover(dir: &Path) -> Result<Repo> {
+        let version = std::thread::spawn({
+            let dir = dir.to_owned();
+            move || command::version(&dir)
+        });
+        let out = Call::new(
+            dir,
+            ["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir", "--show-object-format", "--is-shallow-repository", "--is-inside-work-tree"],
+        )
+        .with_inherited_location()
+        .output()?;
+        let version = version.join().map_err(|_| Error::Object("git --version: panicked".into()))??;
+        if !out.status.success() {
+            let words = String::from_utf8_lossy(&out.stderr).trim().trim_start_matches("fatal: ").to_owned();
+            return Err(Error::NotUsable(words));
+        }
+        let fields: Vec<&[u8]> = out.stdout.split(|b| *b == b'\n').collect();
+        let field = |i: usize| fields.get(i).copied().unwrap_or_default();
+        let path = |i: usize| canonical(Path::new(std::ffi::OsStr::from_bytes(field(i))));
+        let (git_dir, common_dir) = (path(0)?, path(1)?);
+        let text = |i: usize| String::from_utf8_lossy(field(i)).into_owned();
+        let toplevel = if text(4) == "true" {
+            let top = Call::new(dir, ["rev-parse", "--show-toplevel"]).with_inherited_location().run()?;
+            Some(canonical(Path::new(std::ffi::OsStr::from_bytes(top.strip_suffix(b"\n").unwrap_or(&top))))?)
+        } else {
+            None
+        };
+        let config = super::config_file::read(&common_dir)?;
+        let bare = config.flag("core", None, "bare");
+        let main_worktree = if bare {
+            None
+        } else if let Some(w) = config.value("core", None, "worktree") {
+            canonical(&common_dir.join(w)).ok()
+        } else if common_dir.file_name().is_some_and(|n| n == ".git") {
+            common_dir.parent().map(Path::to_owned)
+        } else if git_dir == common_dir {
+            toplevel.clone()
+        } else {
+            None
+        };
+        Ok(Repo {
+            reftable: config.value("extensions", None, "refstorage").is_some_and(|v| v.starts_with("reftable")),
+            common_dir,
+            git_dir,
+            toplevel,
+            main_worktree,
+            object_format: text(2),
+            shallow: text(3) == "true",
+            version,
+        })
+    }
+
+    /// Our directory in it.
+    pub fn agents_dir(&self) -> PathBuf {
+        self.common_dir.join("agents")
+    }
+
+    /// A directory from which the git program acts on the repository as a whole.
+    pub fn base_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// A neutral call of git on the repository as a whole: no worktree, no discovery.
+    pub fn call<I: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Call {
+        Call::new(&self.common_dir, args).env("GIT_DIR", &self.common_dir)
+    }
+
+    /// A neutral call of git on the linked worktree at `worktree` with the admin directory `admin`: pinned, so that
+    /// nothing inside the worktree decides which repository is meant.
+    pub fn call_in<I: AsRef<std::ffi::OsStr>>(&self, worktree: &Path, admin: &Path, args: impl IntoIterator<Item = I>) -> Call {
+        Call::new(worktree, args)
+            .env("GIT_DIR", admin)
+            .env("GIT_COMMON_DIR", &self.common_dir)
+            .env("GIT_WORK_TREE", worktree)
+    }
+
+    /// What this repository is called in names of ours: the main worktree's directory, in a bare layout that of the
+    /// folder that holds the repository.
+    pub fn label(&self) -> String {
+        let dir = match &self.main_worktree {
+            Some(main) => main.clone(),
+            None => match self.common_dir.file_name().map(|n| n.to_string_lossy().into_owned()) {
+                Some(n) if n.starts_with('.') => self.common_dir.parent().unwrap_or(&self.common_dir).to_owned(),
+                _ => self.common_dir.clone(),
+            },
+        };
+        let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        name.strip_suffix(".git").unwrap_or(&name).to_owned()
+    }
+
+    /// What a relative `worktree.dir` is relative to.
+    pub fn anchor(&self) -> PathBuf {
+        match &self.main_worktree {
+            Some(main) => main.clone(),
+            None if self.common_dir.file_name().is_some_and(|n| n.as_bytes().starts_with(b".")) => {
+                // `proj/.bare`: the folder that holds the repository stands for it.
+                self.common_dir.parent().unwrap_or(&self.common_dir).to_owned()
+            }
+            None => self.common_dir.clone(),
+        }
+    }
+
+    /// Who this repository is for approvals: its place and its inode, so that a copy is another one.
+    pub fn identity(&self) -> Result<String> {
+        let meta = std::fs::metadata(&self.common_dir).map_err(crate::runtime::files::because("read", &self.common_dir))?;
+        Ok(format!("{}@{}:{}", self.common_dir.display(), meta.dev(), meta.ino()))
+    }
+
+    /// How many digits an object id has.
+    pub fn hex_len(&self) -> usize {
+        if self.object_format == "sha256" { 64 } else { 40 }
+    }
+
+    /// Every setting git sees, with its scope (`system`, `global`, `local`, `worktree`, `command`), in order.
+    pub fn settings(&self) -> Result<Vec<(String, String, String)>> {
+        let out = self.call(["config", "--list", "-z", "--show-scope", "--includes"]).with_inherited_config().run()?;
+        let mut parts = out.split(|b| *b == 0);
+        let mut settings = Vec::new();
+        while let (Some(scope), Some(pair)) = (parts.next(), parts.next()) {
+            let pair = String::from_utf8_lossy(pair);
+            let (k, v) = pair.split_once('\n').unwrap_or((&pair, "true"));
+            settings.push((String::from_utf8_lossy(scope).into_owned(), k.to_owned(), v.to_owned()));
+        }
+        Ok(settings)
+    }
+}
+
+impl Call {
+    /// `git -c key=value agents …`: the parameters count for settings.
+    fn with_inherited_config(mut self) -> Call {
+        for v in ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
+            if let Some(value) = std::env::var_os(v) {
+                self = self.env(v, value);
+            }
+        }
+        for (k, v) in std::env::vars_os() {
+            let name = k.to_string_lossy().into_owned();
+            if name.starts_with("GIT_CONFIG_KEY_") || name.starts_with("GIT_CONFIG_VALUE_") {
+                self = self.env(&name, v);
+            }
+        }
+        self
+    }
+}
+
+fn canonical(path: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(path).map_err(|e| crate::runtime::files::because("find", path)(e).into())
+}

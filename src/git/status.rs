@@ -1,0 +1,430 @@
+//! What is not committed in a worktree, read without writing: no index refresh, no lock, no object, no program.
+//!
+//! One `fstatat` a tracked file and one directory read a directory; a file is read only where its stat data differ.
+//! Whatever this reading does not know for certain (filters, line-ending rules, sparse or damaged indexes) is asked of
+//! the git program in a sterile git dir instead.
+
+use super::objects::{Objects, from_gix};
+use super::repo::Repo;
+use super::sterile;
+use super::{Error, Result};
+use crate::model::agent::Oid;
+use gix::bstr::{BStr, ByteSlice as _};
+use gix::index::entry::{Flags, Mode};
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::{FileStat, Mode as Perm, SFlag, fstatat};
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// A path in a worktree, exact bytes, slash-separated.
+pub type RelPath = Vec<u8>;
+
+/// What differs from the commit that is checked out. Each path once, sorted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Staged or not: content, mode, type, deleted, added to the index.
+    pub modified: BTreeSet<RelPath>,
+    /// Neither tracked nor ignored.
+    pub untracked: BTreeSet<RelPath>,
+    /// In the middle of a conflict.
+    pub conflicted: BTreeSet<RelPath>,
+}
+
+impl Changes {
+    /// Nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.modified.is_empty() && self.untracked.is_empty() && self.conflicted.is_empty()
+    }
+
+    /// All paths.
+    pub fn all(&self) -> impl Iterator<Item = &RelPath> {
+        self.modified.iter().chain(&self.untracked).chain(&self.conflicted)
+    }
+}
+
+/// Where to look.
+#[derive(Debug, Clone)]
+pub struct Place<'a> {
+    /// The top of the tree.
+    pub worktree: &'a Path,
+    /// Its git directory: the admin directory, or the common one for the main worktree.
+    pub admin: &'a Path,
+    /// The commit that is checked out; `None` for an unborn branch.
+    pub head: Option<&'a Oid>,
+}
+
+/// What is not committed at `place`.
+pub fn changes(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Changes> {
+    match quick(repo, objects, place) {
+        Ok(Some(c)) => Ok(c),
+        Ok(None) => sterile::status(repo, place, sterile::Rules::AsUserSees),
+        Err(e) => {
+            tracing::debug!(%e, "falling back to the program");
+            sterile::status(repo, place, sterile::Rules::AsUserSees)
+        }
+    }
+}
+
+struct Walk<'a> {
+    index: &'a gix::index::File,
+    repo: &'a Repo,
+    place: &'a Place<'a>,
+    hash: gix::hash::Kind,
+    trust_mode: bool,
+    out: Changes,
+    /// Paths on disk that the index does not know, directories with a slash at the end.
+    unknown: Vec<RelPath>,
+    uncertain: bool,
+}
+
+/// The answer without the program; `None` where this reading would not be certain.
+fn quick(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Option<Changes>> {
+    let hash = if repo.object_format == "sha256" { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
+    let path = place.admin.join("index");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let index = gix::index::File::at(path, hash, true, Default::default()).map_err(|e| Error::Object(e.to_string()))?;
+    if index.is_sparse() || index.link().is_some() {
+        return Ok(None);
+    }
+    let config = super::config_file::read(&repo.common_dir)?;
+    let trust_mode = config.value("core", None, "filemode").is_none_or(|v| v != "false");
+    if config.flag("core", None, "ignorecase") || config.flag("extensions", None, "worktreeconfig") {
+        return Ok(None);
+    }
+    let mut walk =
+        Walk { index: &index, repo, place, hash, trust_mode, out: Changes::default(), unknown: Vec::new(), uncertain: false };
+    walk.staged(objects)?;
+    let root = nix::fcntl::open(place.worktree, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Perm::empty())
+        .map_err(|e| Error::Files(crate::runtime::files::because("open", place.worktree)(e.into())))?;
+    walk.directory(root, b"", 0..index.entries().len())?;
+    if walk.uncertain {
+        return Ok(None);
+    }
+    let unknown = std::mem::take(&mut walk.unknown);
+    if !unknown.is_empty() {
+        walk.untracked(unknown)?;
+    }
+    Ok((!walk.uncertain).then_some(walk.out))
+}
+
+impl Walk<'_> {
+    /// The index against the commit.
+    fn staged(&mut self, objects: &Objects) -> Result<()> {
+        let Some(head) = self.place.head else {
+            for e in self.index.entries() {
+                self.out.modified.insert(e.path(self.index).to_vec());
+            }
+            return Ok(());
+        };
+        let repo = objects.local();
+        let commit = repo.find_commit(super::objects::to_gix(head)?).map_err(|e| Error::Object(e.to_string()))?;
+        let tree = commit.tree_id().map_err(|e| Error::Object(e.to_string()))?.detach();
+        if self.index.tree().is_some_and(|t| t.num_entries.is_some() && t.id == tree) {
+            return Ok(());
+        }
+        let of_head = repo.index_from_tree(&tree).map_err(|e| Error::Object(e.to_string()))?;
+        let (mut a, mut b) = (of_head.entries().iter().peekable(), self.index.entries().iter().peekable());
+        loop {
+            match (a.peek(), b.peek()) {
+                (None, None) => break,
+                (Some(x), Some(y)) => {
+                    let (px, py) = (x.path(&of_head), y.path(self.index));
+                    match px.cmp(py) {
+                        std::cmp::Ordering::Equal => {
+                            if y.stage_raw() == 0 && (x.id != y.id || x.mode != y.mode) {
+                                self.out.modified.insert(py.to_vec());
+                            }
+                            let same = py.to_owned();
+                            a.next();
+                            while b.peek().is_some_and(|e| e.path(self.index) == same) {
+                                b.next();
+                            }
+                        }
+                        std::cmp::Ordering::Less => {
+                            self.out.modified.insert(px.to_vec());
+                            a.next();
+                        }
+                        std::cmp::Ordering::Greater => {
+                            self.added(y);
+                            b.next();
+                        }
+                    }
+                }
+                (Some(x), None) => {
+                    self.out.modified.insert(x.path(&of_head).to_vec());
+                    a.next();
+                }
+                (None, Some(y)) => {
+                    self.added(y);
+                    b.next();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn added(&mut self, e: &gix::index::Entry) {
+        if e.stage_raw() == 0 {
+            self.out.modified.insert(e.path(self.index).to_vec());
+        }
+    }
+
+    /// Compares one directory: `entries` are those below `prefix` (which ends in a slash, or is empty).
+    fn directory(&mut self, fd: OwnedFd, prefix: &[u8], entries: std::ops::Range<usize>) -> Result<()> {
+        let mut dir = nix::dir::Dir::from_fd(fd).map_err(io)?;
+        let mut names: Vec<(Vec<u8>, Option<nix::dir::Type>)> = Vec::new();
+        for e in dir.iter() {
+            let e = e.map_err(io)?;
+            let name = e.file_name().to_bytes();
+            if name != b"." && name != b".." && !(prefix.is_empty() && name == b".git") {
+                names.push((name.to_vec(), e.file_type()));
+            }
+        }
+        let mut known: Vec<&[u8]> = Vec::new();
+        let index = self.index;
+        let mut i = entries.start;
+        while i < entries.end {
+            let entry = &index.entries()[i];
+            let rest = &entry.path(index).as_bytes()[prefix.len()..];
+            match rest.find_byte(b'/') {
+                None => {
+                    known.push(rest);
+                    self.file(dir.as_fd(), entry, rest)?;
+                    i += 1;
+                }
+                Some(slash) => {
+                    let name = &rest[..slash];
+                    let below: Vec<u8> = [prefix, &rest[..=slash]].concat();
+                    let end = i + index.entries()[i..entries.end].partition_point(|e| e.path(index).starts_with(&below));
+                    known.push(name);
+                    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+                    match nix::fcntl::openat(dir.as_fd(), name, flags, Perm::empty()) {
+                        Ok(fd) => self.directory(fd, &below, i..end)?,
+                        Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ENOTDIR | nix::errno::Errno::ELOOP) => {
+                            // A file or a link stands where the directory was: it is itself an unknown name.
+                            if fstatat(dir.as_fd(), name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok() {
+                                self.unknown.push([prefix, name].concat());
+                            }
+                            for e in &index.entries()[i..end] {
+                                if !e.flags.contains(Flags::SKIP_WORKTREE) {
+                                    self.out.modified.insert(e.path(index).to_vec());
+                                }
+                            }
+                        }
+                        Err(e) => return Err(io(e)),
+                    }
+                    i = end;
+                }
+            }
+        }
+        known.sort_unstable();
+        for (name, kind) in names {
+            if known.binary_search(&name.as_slice()).is_err() {
+                let is_dir = match kind {
+                    Some(k) => k == nix::dir::Type::Directory,
+                    None => fstatat(dir.as_fd(), name.as_slice(), AtFlags::AT_SYMLINK_NOFOLLOW)
+                        .is_ok_and(|s| is_kind(&s, SFlag::S_IFDIR)),
+                };
+                let special = kind.is_some_and(|k| {
+                    !matches!(k, nix::dir::Type::Directory | nix::dir::Type::File | nix::dir::Type::Symlink)
+                });
+                // git does not see pipes, sockets and devices.
+                if !special {
+                    self.unknown.push([prefix, &name, if is_dir { b"/" } else { b"" }].concat());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, dir: BorrowedFd<'_>, entry: &gix::index::Entry, name: &[u8]) -> Result<()> {
+        let path = entry.path(self.index);
+        if entry.stage_raw() != 0 {
+            self.out.conflicted.insert(path.to_vec());
+            return Ok(());
+        }
+        if entry.flags.intersects(Flags::SKIP_WORKTREE | Flags::ASSUME_VALID) {
+            return Ok(());
+        }
+        if entry.flags.contains(Flags::INTENT_TO_ADD) {
+            self.out.modified.insert(path.to_vec());
+            return Ok(());
+        }
+        let stat = match fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(s) => s,
+            Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ENOTDIR) => {
+                self.out.modified.insert(path.to_vec());
+                return Ok(());
+            }
+            Err(e) => return Err(io(e)),
+        };
+        if entry.mode == Mode::COMMIT {
+            // A submodule: whether its own tree is dirty is its own business here.
+            if !is_kind(&stat, SFlag::S_IFDIR) {
+                self.out.modified.insert(path.to_vec());
+            }
+            return Ok(());
+        }
+        if self.same_type(entry, &stat) && self.same_stat(entry, &stat) {
+            return Ok(());
+        }
+        if !self.same_type(entry, &stat) {
+            self.out.modified.insert(path.to_vec());
+            return Ok(());
+        }
+        match self.same_content(dir, name, entry, &stat)? {
+            Some(true) => {}
+            Some(false) => {
+                self.out.modified.insert(path.to_vec());
+            }
+            None => self.uncertain = true,
+        }
+        Ok(())
+    }
+
+    fn same_type(&self, entry: &gix::index::Entry, stat: &FileStat) -> bool {
+        let executable = stat.st_mode & 0o100 != 0;
+        if entry.mode == Mode::SYMLINK {
+            is_kind(stat, SFlag::S_IFLNK)
+        } else {
+            is_kind(stat, SFlag::S_IFREG) && (!self.trust_mode || executable == (entry.mode == Mode::FILE_EXECUTABLE))
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the index keeps the low 32 bits")]
+    fn same_stat(&self, entry: &gix::index::Entry, stat: &FileStat) -> bool {
+        let s = &entry.stat;
+        let same = s.mtime.secs == stat.st_mtime as u32
+            && s.size == stat.st_size as u32
+            && s.ctime.secs == stat.st_ctime as u32
+            && s.ino == stat.st_ino as u32
+            && s.uid == stat.st_uid
+            && s.gid == stat.st_gid
+            && (s.mtime.nsecs == 0 || s.mtime.nsecs == stat.st_mtime_nsec as u32);
+        // A file written in the same instant as the index may have changed after it was hashed.
+        let written = self.index.timestamp();
+        let racy = (stat.st_mtime, stat.st_mtime_nsec as u32) >= (written.unix_seconds(), written.nanoseconds());
+        same && !racy
+    }
+
+    /// Whether the file holds the bytes of the entry; `None` where git's conversions decide.
+    fn same_content(&self, dir: BorrowedFd<'_>, name: &[u8], entry: &gix::index::Entry, stat: &FileStat) -> Result<Option<bool>> {
+        use std::io::Read as _;
+        let bytes = if entry.mode == Mode::SYMLINK {
+            nix::fcntl::readlinkat(dir, name).map_err(io)?.as_bytes().to_vec()
+        } else {
+            let fd = nix::fcntl::openat(dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Perm::empty()).map_err(io)?;
+            let mut bytes = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0).min(1 << 26));
+            std::fs::File::from(fd).read_to_end(&mut bytes).map_err(|e| Error::Object(e.to_string()))?;
+            bytes
+        };
+        let id = gix::objs::compute_hash(self.hash, gix::objs::Kind::Blob, &bytes).map_err(|e| Error::Object(e.to_string()))?;
+        if id == entry.id {
+            return Ok(Some(true));
+        }
+        if entry.mode != Mode::SYMLINK && self.converts() {
+            return Ok(None);
+        }
+        Ok(Some(false))
+    }
+
+    /// Whether anything may make stored and checked-out bytes differ.
+    fn converts(&self) -> bool {
+        let attributes = self.index.entries().iter().any(|e| {
+            let p = e.path(self.index).as_bytes();
+            p == b".gitattributes" || p.ends_with(b"/.gitattributes")
+        });
+        attributes || self.repo.common_dir.join("info/attributes").exists() || user_converts()
+    }
+
+    /// Which of the unknown names are ignored, and the files below the directories that are not.
+    fn untracked(&mut self, unknown: Vec<RelPath>) -> Result<()> {
+        let options = gix::open::Options::default().open_path_as_is(true);
+        let mut permissions = gix::open::Permissions::all();
+        permissions.env = gix::open::permissions::Environment::isolated();
+        permissions.env.home = gix::sec::Permission::Allow;
+        permissions.env.xdg_config_home = gix::sec::Permission::Allow;
+        let repo = gix::open_opts(self.place.admin, options.permissions(permissions)).map_err(|e| Error::Object(e.to_string()))?;
+        if repo.workdir().is_none_or(|w| !same_dir(w, self.place.worktree)) {
+            self.uncertain = true;
+            return Ok(());
+        }
+        let mut stack = repo
+            .excludes(self.index, None, gix::worktree::stack::state::ignore::Source::WorktreeThenIdMappingIfNotSkipped)
+            .map_err(|e| Error::Object(e.to_string()))?;
+        let mut todo = unknown;
+        while let Some(path) = todo.pop() {
+            let is_dir = path.ends_with(b"/");
+            let trimmed = path.strip_suffix(b"/").unwrap_or(&path);
+            let mode = if is_dir { Mode::DIR } else { Mode::FILE };
+            let platform = stack.at_entry(BStr::new(trimmed), Some(mode)).map_err(|e| Error::Object(e.to_string()))?;
+            if platform.is_excluded() {
+                continue;
+            }
+            if !is_dir {
+                self.out.untracked.insert(path);
+                continue;
+            }
+            let on_disk = self.place.worktree.join(std::ffi::OsStr::from_bytes(trimmed));
+            if on_disk.join(".git").symlink_metadata().is_ok() {
+                // Another repository: one entry, never searched.
+                self.out.untracked.insert(path);
+                continue;
+            }
+            let Ok(entries) = std::fs::read_dir(&on_disk) else {
+                self.out.untracked.insert(path);
+                continue;
+            };
+            for e in entries.filter_map(std::result::Result::ok) {
+                let Ok(kind) = e.file_type() else { continue };
+                let slash: &[u8] = if kind.is_dir() { b"/" } else { b"" };
+                if kind.is_dir() || kind.is_file() || kind.is_symlink() {
+                    todo.push([&path, e.file_name().as_bytes(), slash].concat());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the user's own settings convert line endings or name an attributes file; asked once a process.
+fn user_converts() -> bool {
+    static ANSWER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let xdg = std::env::var_os("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from);
+        if xdg.join("git/attributes").exists() || Path::new("/etc/gitattributes").exists() {
+            return true;
+        }
+        [PathBuf::from("/etc/gitconfig"), home.join(".gitconfig"), xdg.join("git/config")].iter().any(|p| {
+            std::fs::read_to_string(p).is_ok_and(|t| {
+                let t = t.to_ascii_lowercase();
+                ["autocrlf", "attributesfile", "[include", "eol"].iter().any(|k| t.contains(k))
+            })
+        })
+    })
+}
+
+fn same_dir(a: &Path, b: &Path) -> bool {
+    a == b || matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(x), Ok(y)) if x == y)
+}
+
+fn is_kind(stat: &FileStat, kind: SFlag) -> bool {
+    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == kind
+}
+
+fn io(e: nix::errno::Errno) -> Error {
+    Error::Object(format!("could not read the worktree: {e}"))
+}
+
+/// Entries of the index that git is told to believe unchanged (assume-unchanged, skip-worktree), whose files are there.
+pub fn hidden(repo: &Repo, place: &Place<'_>) -> Result<Vec<(RelPath, Oid)>> {
+    let hash = if repo.object_format == "sha256" { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
+    let index = gix::index::File::at(place.admin.join("index"), hash, true, Default::default()).map_err(|e| Error::Object(e.to_string()))?;
+    let marked = index.entries().iter().filter(|e| e.flags.intersects(Flags::SKIP_WORKTREE | Flags::ASSUME_VALID));
+    Ok(marked.map(|e| (e.path(&index).to_vec(), from_gix(e.id))).collect())
+}

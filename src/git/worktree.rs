@@ -1,0 +1,218 @@
+//! Worktrees: read from their admin directories, judged by their links, never taken for granted.
+//!
+//! An entry's id is not its folder's name, a link may be relative, and a tree that points elsewhere is not ours to
+//! touch. Links are read here by hand because git itself calls a relatively linked live tree prunable (2.47, measured).
+
+use super::repo::Repo;
+use super::{Result, command::Call};
+use crate::model::agent::Oid;
+use crate::runtime::files::{self, because};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// One linked worktree as its admin directory describes it.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Git's id: the name of the admin directory.
+    pub id: String,
+    /// The admin directory.
+    pub admin: PathBuf,
+    /// The top of the tree, as linked.
+    pub path: PathBuf,
+    /// What is checked out.
+    pub head: Head,
+    /// The reason it is locked with; `None` where it is not.
+    pub locked: Option<String>,
+}
+
+/// What a worktree has checked out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// A branch, full name.
+    Branch(String),
+    /// A commit.
+    Detached(Oid),
+    /// Unreadable.
+    Unknown,
+}
+
+/// Whether the directory and the admin entry belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// Each points at the other.
+    Good,
+    /// There is no directory.
+    Missing,
+    /// Something else is there; what, in words.
+    Broken(String),
+}
+
+/// All linked worktrees.
+pub fn list(repo: &Repo) -> Result<Vec<Entry>> {
+    let dir = repo.common_dir.join("worktrees");
+    let entries = match std::fs::read_dir(&dir) {
+        Ok(d) => d,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(because("read", &dir)(e).into()),
+    };
+    let mut out = Vec::new();
+    for e in entries.filter_map(std::result::Result::ok) {
+        if let Ok(id) = e.file_name().into_string()
+            && let Some(entry) = read(repo, &id)?
+        {
+            out.push(entry);
+        }
+    }
+    out.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(out)
+}
+
+/// The entry with git's id `id`; `None` where there is none or it holds no link.
+pub fn read(repo: &Repo, id: &str) -> Result<Option<Entry>> {
+    let admin = repo.common_dir.join("worktrees").join(id);
+    let Some(link) = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default() else { return Ok(None) };
+    let link = Path::new(std::ffi::OsStr::from_bytes(link.trim_ascii_end())).to_owned();
+    let dot_git = normalize(&if link.is_absolute() { link } else { admin.join(link) });
+    let path = dot_git.parent().unwrap_or(&dot_git).to_owned();
+    let locked = files::read_limited(&admin.join("locked"), 1 << 12)
+        .unwrap_or_default()
+        .map(|b| String::from_utf8_lossy(&b).trim_end().to_owned());
+    Ok(Some(Entry { id: id.to_owned(), head: head(repo, &admin), admin, path, locked }))
+}
+
+/// What `admin` (or the common directory, for the main worktree) has checked out.
+pub fn head(repo: &Repo, admin: &Path) -> Head {
+    if repo.reftable {
+        let call = Call::new(&repo.common_dir, ["rev-parse", "--symbolic-full-name", "HEAD", "--verify", "HEAD"]);
+        let text = call.env("GIT_DIR", admin).env("GIT_COMMON_DIR", &repo.common_dir).text().unwrap_or_default();
+        return match text.lines().find(|l| l.starts_with("refs/")) {
+            Some(name) => Head::Branch(name.to_owned()),
+            None => text.lines().find_map(Oid::parse).map_or(Head::Unknown, Head::Detached),
+        };
+    }
+    let bytes = files::read_limited(&admin.join("HEAD"), 1 << 12).unwrap_or_default().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+    match text.strip_prefix("ref:") {
+        Some(name) => Head::Branch(name.trim().to_owned()),
+        None => Oid::parse(&text).map_or(Head::Unknown, Head::Detached),
+    }
+}
+
+impl Entry {
+    /// Whether the directory is there, is a directory and points back at this entry.
+    pub fn link(&self) -> Link {
+        let meta = match std::fs::symlink_metadata(&self.path) {
+            Ok(m) => m,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Link::Missing,
+            Err(e) => return Link::Broken(format!("cannot be read: {e}")),
+        };
+        if meta.file_type().is_symlink() {
+            return Link::Broken("was replaced by a link".into());
+        }
+        if !meta.is_dir() {
+            return Link::Broken("was replaced by a file".into());
+        }
+        match points_to(&self.path) {
+            Some(target) if same(&target, &self.admin) => Link::Good,
+            Some(target) => Link::Broken(format!("belongs to '{}'", target.display())),
+            None => Link::Broken("has no '.git' file that points back".into()),
+        }
+    }
+
+    /// The operation that is in the middle of something there, by git's word for it.
+    pub fn operation(&self) -> Option<String> {
+        operation(&self.admin)
+    }
+}
+
+/// What the `.git` file in `dir` points to, resolved against its own place.
+pub fn points_to(dir: &Path) -> Option<PathBuf> {
+    let dot_git = dir.join(".git");
+    if !std::fs::symlink_metadata(&dot_git).ok()?.is_file() {
+        return None;
+    }
+    let bytes = files::read_limited(&dot_git, 1 << 16).ok()??;
+    let target = bytes.strip_prefix(b"gitdir: ")?.trim_ascii_end();
+    let target = Path::new(std::ffi::OsStr::from_bytes(target));
+    Some(normalize(&if target.is_absolute() { target.to_owned() } else { dir.join(target) }))
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    a == b || matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// The operation in progress in the git directory `admin`.
+pub fn operation(admin: &Path) -> Option<String> {
+    let there = |name: &str| admin.join(name).symlink_metadata().is_ok();
+    let found = if there("rebase-merge") {
+        "rebase"
+    } else if there("rebase-apply/applying") {
+        "am"
+    } else if there("rebase-apply") {
+        "rebase"
+    } else if there("MERGE_HEAD") {
+        "merge"
+    } else if there("CHERRY_PICK_HEAD") {
+        "cherry-pick"
+    } else if there("REVERT_HEAD") {
+        "revert"
+    } else if there("BISECT_LOG") {
+        "bisect"
+    } else if there("sequencer") {
+        "sequencer"
+    } else {
+        return None;
+    };
+    Some(found.to_owned())
+}
+
+/// Adds an entry for `path` with nothing checked out yet; the branch is created at `commit`, or taken as it is where
+/// `commit` is none. The entry is locked with `reason` from the first moment. The caller holds the repository's lock.
+pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason: &str) -> Result<()> {
+    let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+    let mut call = repo.call(["worktree", "add", "--quiet", "--no-track", "--no-checkout", "--lock", "--reason", reason]);
+    if let Some(commit) = commit {
+        call.arg("-b").arg(short).arg(path).arg(&commit.0);
+    } else {
+        call = repo.call(["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", reason]);
+        call.arg(path).arg(short);
+    }
+    call.within(std::time::Duration::from_secs(60)).run().map(drop)
+}
+
+/// The entry whose tree is at `path`.
+pub fn find_by_path(repo: &Repo, path: &Path) -> Result<Option<Entry>> {
+    Ok(list(repo)?.into_iter().find(|e| e.path == path || same(&e.path, path)))
+}
+
+/// Locks the entry with a reason of ours, replacing only a lock in our own form.
+pub fn lock(entry: &Entry, reason: &str) -> Result<()> {
+    Ok(files::write_atomic(&entry.admin.join("locked"), reason.as_bytes())?)
+}
+
+/// Removes the lock of ours, and only a lock that says `expected`.
+pub fn unlock(entry: &Entry, expected: impl Fn(&str) -> bool) -> Result<()> {
+    let path = entry.admin.join("locked");
+    match files::read_limited(&path, 1 << 12)? {
+        Some(b) if expected(String::from_utf8_lossy(&b).trim_end()) => {
+            std::fs::remove_file(&path).map_err(because("unlock", &path))?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `a/../b` without asking the file system: what a link file means.
+fn normalize(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for c in path.components() {
+        match c {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}

@@ -1,0 +1,36 @@
+//! Time as the state keeps it: RFC 3339, UTC, microseconds, so that text order is time order.
+
+use jiff::Timestamp;
+
+/// Now, as stored in events and records.
+pub fn now() -> String {
+    stamp(Timestamp::now())
+}
+
+/// `t` as stored: always six digits after the second.
+pub fn stamp(t: Timestamp) -> String {
+    t.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+/// Reads what [`now`] wrote, or any RFC 3339 time.
+pub fn parse(s: &str) -> Option<Timestamp> {
+    s.parse().ok()
+}
+
+/// Whole seconds from `from` to `to` (not negative); `None` where either is unreadable.
+pub fn seconds_between(from: &str, to: &str) -> Option<u64> {
+    let (a, b) = (parse(from)?, parse(to)?);
+    Some(b.duration_since(a).as_secs().max(0).unsigned_abs())
+}
+
+/// `YYYYMMDDThhmmssZ`, for names of entries and refs.
+pub fn compact() -> String {
+    Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
+}
+
+/// `n` random bytes as hex.
+pub fn random_hex(n: usize) -> String {
+    let mut b = vec![0u8; n];
+    getrandom::fill(&mut b).expect("the kernel gives random bytes");
+    b.iter().map(|b| format!("{b:02x}")).collect()
+}

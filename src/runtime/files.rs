@@ -1,0 +1,249 @@
+//! Files that survive: written to a temporary beside the target, synced, renamed, the directory synced.
+//! Directories of ours are 0700, files 0600, owned by us, never reached through a link.
+
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{Mode, SFlag, fstatat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// A file or directory that could not be used, and which.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system said no.
+    #[error("could not {what} '{}'", path.display())]
+    Io {
+        /// The verb: "write", "open", …
+        what: &'static str,
+        /// Its path.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Not ours to trust.
+    #[error("'{}' {why}", path.display())]
+    Untrusted {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl Error {
+    /// The kind of the system's answer, where there is one.
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Error::Io { source, .. } => Some(source.kind()),
+            Error::Untrusted { .. } => None,
+        }
+    }
+}
+
+/// Wraps an I/O error with what was tried on which path.
+pub fn because<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
+    move |source| Error::Io { what, path: path.to_owned(), source }
+}
+
+/// Makes `dir` (not its parents) 0700 if it is missing; refuses a link, another owner, or anyone else's write access.
+pub fn ensure_private_dir(dir: &Path) -> Result<(), Error> {
+    match fs::DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => {
+            if let Some(parent) = dir.parent() {
+                sync_dir(parent)?;
+            }
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(because("create", dir)(e)),
+    }
+    let meta = fs::symlink_metadata(dir).map_err(because("read", dir))?;
+    let refuse = |why: &str| Err(Error::Untrusted { path: dir.to_owned(), why: why.to_owned() });
+    if meta.file_type().is_symlink() || !meta.is_dir() {
+        return refuse("is not a directory of ours (a link or a file stands there)");
+    }
+    if meta.uid() != nix::unistd::geteuid().as_raw() {
+        return refuse("belongs to another user");
+    }
+    if meta.mode() & 0o077 != 0 {
+        // Ours, but open to others: narrow it before anything is put there.
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(because("narrow", dir))?;
+    }
+    Ok(())
+}
+
+/// Opens a file of ours, creating it 0600; never through a link, never another owner's.
+pub fn open_private(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
+    let file = options.mode(0o600).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_CLOEXEC).open(path);
+    let file = file.map_err(because("open", path))?;
+    let meta = file.metadata().map_err(because("read", path))?;
+    if meta.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(Error::Untrusted { path: path.to_owned(), why: "belongs to another user".into() });
+    }
+    Ok(file)
+}
+
+/// Replaces `path` by `bytes`, 0600, durable when it returns.
+pub fn write_durable(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let tmp = temporary_beside(path);
+    let result = (|| {
+        let mut f = open_private(&tmp, OpenOptions::new().write(true).create_new(true))?;
+        f.write_all(bytes).map_err(because("write", &tmp))?;
+        f.sync_all().map_err(because("sync", &tmp))?;
+        fs::rename(&tmp, path).map_err(because("replace", path))
+    })();
+    if result.is_err() {
+        let _ = fs::remove_file(&tmp);
+    }
+    result?;
+    sync_dir(path.parent().unwrap_or(Path::new("/")))
+}
+
+/// The same, not synced: for records that are expendable while nothing runs.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let tmp = temporary_beside(path);
+    let mut f = open_private(&tmp, OpenOptions::new().write(true).create_new(true))?;
+    let result =
+        f.write_all(bytes).map_err(because("write", &tmp)).and_then(|()| fs::rename(&tmp, path).map_err(because("replace", path)));
+    if result.is_err() {
+        let _ = fs::remove_file(&tmp);
+    }
+    result
+}
+
+/// A new name in the same directory that nobody else uses.
+pub fn temporary_beside(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".tmp-");
+    name.push(super::clock::random_hex(6));
+    path.with_file_name(name)
+}
+
+/// Makes renames and creations in `dir` durable.
+pub fn sync_dir(dir: &Path) -> Result<(), Error> {
+    File::open(dir).and_then(|f| f.sync_all()).map_err(because("sync", dir))
+}
+
+/// Reads a file, at most `limit` bytes of it; `None` where it does not exist.
+pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+    use std::io::Read as _;
+    match File::open(path) {
+        Ok(f) => {
+            let mut out = Vec::new();
+            f.take(limit).read_to_end(&mut out).map_err(because("read", path))?;
+            Ok(Some(out))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(because("read", path)(e)),
+    }
+}
+
+/// `rename` that is not satisfied with replacing: fails where `to` exists.
+pub fn rename_new(from: &Path, to: &Path) -> Result<(), Error> {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+        match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+            Ok(()) => return Ok(()),
+            // Some file systems lack the flag: the check below is then all there is.
+            Err(nix::errno::Errno::EINVAL | nix::errno::Errno::ENOSYS) => {}
+            Err(e) => return Err(because("move to", to)(e.into())),
+        }
+    }
+    if fs::symlink_metadata(to).is_ok() {
+        return Err(because("move to", to)(io::ErrorKind::AlreadyExists.into()));
+    }
+    fs::rename(from, to).map_err(because("move to", to))
+}
+
+/// Deletes the tree at `dir`: by descriptor, no link followed, no file system crossed. The only recursive delete.
+///
+/// `dir` must be on the device `dev`, else nothing is touched: a mount that appeared there is not ours.
+pub fn remove_tree(dir: &Path, dev: u64) -> Result<(), Error> {
+    let parent = dir.parent().unwrap_or(Path::new("/"));
+    let parent_fd = File::open(parent).map_err(because("open", parent))?;
+    let name = dir.file_name().unwrap_or_default();
+    remove_at(parent_fd.as_fd(), name, dev, dir)
+}
+
+fn remove_at(parent: std::os::fd::BorrowedFd<'_>, name: &std::ffi::OsStr, dev: u64, shown: &Path) -> Result<(), Error> {
+    let st = match fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Ok(st) => st,
+        Err(nix::errno::Errno::ENOENT) => return Ok(()),
+        Err(e) => return Err(because("read", shown)(e.into())),
+    };
+    if SFlag::from_bits_truncate(st.st_mode & SFlag::S_IFMT.bits()) != SFlag::S_IFDIR {
+        return unlinkat(parent, name, UnlinkatFlags::NoRemoveDir).map_err(|e| because("delete", shown)(e.into()));
+    }
+    #[expect(clippy::unnecessary_cast, reason = "dev_t is narrower on macOS")]
+    if st.st_dev as u64 != dev {
+        return Err(Error::Untrusted { path: shown.to_owned(), why: "is on another file system; nothing below it was deleted".into() });
+    }
+    let open = || openat(parent, name, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty());
+    let fd: OwnedFd = match open() {
+        Err(nix::errno::Errno::EACCES) => {
+            // A read-only directory (a Go module cache, say) is ours to open up before it goes.
+            let _ = nix::sys::stat::fchmodat(parent, name, Mode::S_IRWXU, nix::sys::stat::FchmodatFlags::FollowSymlink);
+            open().map_err(|e| because("open", shown)(e.into()))?
+        }
+        other => other.map_err(|e| because("open", shown)(e.into()))?,
+    };
+    let _ = nix::sys::stat::fchmod(&fd, Mode::S_IRWXU);
+    let mut dir = nix::dir::Dir::from_fd(fd).map_err(|e| because("open", shown)(e.into()))?;
+    let names: Vec<std::ffi::CString> =
+        dir.iter().filter_map(Result::ok).map(|e| e.file_name().to_owned()).filter(|n| n.as_bytes() != b"." && n.as_bytes() != b"..").collect();
+    for n in names {
+        use std::os::unix::ffi::OsStrExt as _;
+        let n = std::ffi::OsStr::from_bytes(n.as_bytes());
+        remove_at(dir.as_fd(), n, dev, &shown.join(n))?;
+    }
+    drop(dir);
+    unlinkat(parent, name, UnlinkatFlags::RemoveDir).map_err(|e| because("delete", shown)(e.into()))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "test fixtures")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deleting_a_tree_unlinks_links_and_follows_none() {
+        let d = tempfile::tempdir().unwrap();
+        let outside = d.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("keep"), "x").unwrap();
+        let t = d.path().join("t");
+        fs::create_dir_all(t.join("a/b")).unwrap();
+        fs::write(t.join("a/b/f"), "x").unwrap();
+        std::os::unix::fs::symlink(&outside, t.join("a/link")).unwrap();
+        fs::set_permissions(t.join("a/b"), fs::Permissions::from_mode(0o500)).unwrap();
+        remove_tree(&t, fs::metadata(&t).unwrap().dev()).unwrap();
+        assert!(!t.exists() && outside.join("keep").exists());
+    }
+
+    #[test]
+    fn a_tree_on_another_device_is_not_touched() {
+        let d = tempfile::tempdir().unwrap();
+        let t = d.path().join("t");
+        fs::create_dir(&t).unwrap();
+        assert!(remove_tree(&t, 0).is_err());
+        assert!(t.exists());
+    }
+
+    #[test]
+    fn a_link_in_place_of_our_directory_is_refused() {
+        let d = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/tmp", d.path().join("agents")).unwrap();
+        assert!(matches!(ensure_private_dir(&d.path().join("agents")), Err(Error::Untrusted { .. })));
+    }
+
+    #[test]
+    fn renaming_never_replaces() {
+        let d = tempfile::tempdir().unwrap();
+        fs::create_dir(d.path().join("a")).unwrap();
+        fs::create_dir(d.path().join("b")).unwrap();
+        assert!(rename_new(&d.path().join("a"), &d.path().join("b")).is_err());
+        rename_new(&d.path().join("a"), &d.path().join("c")).unwrap();
+    }
+}

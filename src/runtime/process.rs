@@ -1,0 +1,261 @@
+//! Processes: who one is, whether it lives, how a group is ended. The only unsafe code of the project.
+//!
+//! A number never proves identity: a process is the one we mean when its start time and the machine's boot are the
+//! recorded ones. Signals go through a descriptor of the process where the system has them, to a group only while its
+//! leader is proven, and never to an id of 1 or less.
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Which process, for certain within this boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The process id.
+    pub pid: i32,
+    /// Start time in the kernel's own unit (Linux: clock ticks since boot).
+    pub start: u64,
+    /// The boot it belongs to.
+    pub boot: String,
+}
+
+/// The id of this boot of the machine; empty where the system tells none, which then equals no other.
+pub fn boot_id() -> String {
+    #[cfg(target_os = "linux")]
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
+    #[cfg(not(target_os = "linux"))]
+    let id = mac::boot_time();
+    id
+}
+
+/// The identity of a process that exists now and is no zombie.
+pub fn identify(pid: i32) -> Option<Identity> {
+    let stat = stat(pid)?;
+    (stat.state != 'Z' && stat.state != 'X').then(|| Identity { pid, start: stat.start, boot: boot_id() })
+}
+
+/// Ourselves.
+pub fn me() -> Identity {
+    let pid = std::process::id().cast_signed();
+    identify(pid).unwrap_or(Identity { pid, start: 0, boot: boot_id() })
+}
+
+impl Identity {
+    /// Whether this very process still runs.
+    pub fn is_alive(&self) -> bool {
+        self.pid > 1 && identify(self.pid).is_some_and(|now| now == *self)
+    }
+
+    /// Sends `signal` to this very process; `false` where it is gone.
+    pub fn signal(&self, signal: Signal) -> bool {
+        if self.pid <= 1 {
+            return false;
+        }
+        #[cfg(target_os = "linux")]
+        {
+            // The descriptor pins the process: between the check and the signal the number cannot be reused.
+            if let Some(fd) = linux::pidfd_open(self.pid) {
+                return self.is_alive() && linux::pidfd_send(&fd, signal);
+            }
+        }
+        self.is_alive() && kill(Pid::from_raw(self.pid), signal).is_ok()
+    }
+
+    /// Sends `signal` to the process group that this process leads; `false` where the leader is gone or leads none.
+    pub fn signal_group(&self, signal: Signal) -> bool {
+        if self.pid <= 1 || !self.is_alive() {
+            return false;
+        }
+        match nix::unistd::getpgid(Some(Pid::from_raw(self.pid))) {
+            Ok(g) if g.as_raw() == self.pid => killpg(g, signal).is_ok(),
+            _ => false,
+        }
+    }
+}
+
+/// What the system says of one process.
+#[derive(Debug, Clone)]
+pub struct Stat {
+    /// `R`, `S`, `Z`, …
+    pub state: char,
+    /// Its parent.
+    pub parent: i32,
+    /// Its process group.
+    pub group: i32,
+    /// Its session.
+    pub session: i32,
+    /// Its controlling terminal, 0 for none.
+    pub tty: i32,
+    /// CPU time used by itself and by the children it waited for, in clock ticks.
+    pub cpu: u64,
+    /// Start time, as in [`Identity`].
+    pub start: u64,
+}
+
+/// Reads [`Stat`]; `None` where there is no such process.
+#[cfg(target_os = "linux")]
+pub fn stat(pid: i32) -> Option<Stat> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold spaces and parentheses: the fields begin after the last one.
+    let rest = text.get(text.rfind(')')? + 2..)?;
+    let f: Vec<&str> = rest.split(' ').collect();
+    let n = |i: usize| f.get(i).and_then(|s| s.parse::<u64>().ok());
+    let signed = |i: usize| f.get(i).and_then(|s| s.parse::<i32>().ok());
+    Some(Stat {
+        state: f.first()?.chars().next()?,
+        parent: signed(1)?,
+        group: signed(2)?,
+        session: signed(3)?,
+        tty: signed(4)?,
+        cpu: (11..15).filter_map(n).sum(),
+        start: n(19)?,
+    })
+}
+
+/// All process ids.
+#[cfg(target_os = "linux")]
+pub fn all() -> Vec<i32> {
+    let Ok(dir) = std::fs::read_dir("/proc") else { return Vec::new() };
+    dir.filter_map(Result::ok).filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Whether the environment `pid` was started with holds `entry` (`KEY=value`); `None` where it cannot be read.
+#[cfg(target_os = "linux")]
+pub fn environment_holds(pid: i32, entry: &str) -> Option<bool> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    Some(bytes.split(|b| *b == 0).any(|e| e == entry.as_bytes()))
+}
+
+/// Every living process started with `entry` in its environment, except ourselves.
+pub fn marked(entry: &str) -> Vec<Identity> {
+    let own = std::process::id().cast_signed();
+    all().into_iter().filter(|p| *p != own && environment_holds(*p, entry) == Some(true)).filter_map(identify).collect()
+}
+
+/// Every living process with its directory below `dir`, with the path it stands in; our own process excepted.
+#[cfg(target_os = "linux")]
+pub fn standing_in(dir: &Path) -> Vec<(Identity, PathBuf)> {
+    let own = std::process::id().cast_signed();
+    let mut out = Vec::new();
+    for pid in all().into_iter().filter(|p| *p != own) {
+        if let Ok(cwd) = std::fs::read_link(format!("/proc/{pid}/cwd"))
+            && cwd.starts_with(dir)
+            && let Some(id) = identify(pid)
+        {
+            out.push((id, cwd));
+        }
+    }
+    out
+}
+
+/// Whether any process has `path` open, as far as we may look.
+#[cfg(target_os = "linux")]
+pub fn is_open_anywhere(path: &Path) -> bool {
+    all().into_iter().any(|pid| {
+        std::fs::read_dir(format!("/proc/{pid}/fd"))
+            .is_ok_and(|d| d.filter_map(Result::ok).any(|e| std::fs::read_link(e.path()).is_ok_and(|l| l == path)))
+    })
+}
+
+/// The words `pid` was started with, for messages; empty where unknown.
+#[cfg(target_os = "linux")]
+pub fn command_line(pid: i32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ").trim().to_owned()
+}
+
+/// Makes us the parent of orphaned descendants, so that a double fork escapes nobody. Linux only; elsewhere nothing.
+pub fn become_subreaper() {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+}
+
+/// Our living children.
+pub fn children() -> Vec<i32> {
+    let own = std::process::id().cast_signed();
+    all().into_iter().filter(|p| stat(*p).is_some_and(|s| s.parent == own && s.state != 'Z')).collect()
+}
+
+/// All living descendants of `root`, found by walking parents; `root` itself included.
+pub fn descendants(root: i32) -> Vec<i32> {
+    let parents: Vec<(i32, i32)> = all().into_iter().filter_map(|p| Some((p, stat(p)?.parent))).collect();
+    let mut out = vec![root];
+    let mut i = 0;
+    while i < out.len() {
+        let p = out[i];
+        out.extend(parents.iter().filter(|(c, parent)| *parent == p && *c != p).map(|(c, _)| *c));
+        i += 1;
+    }
+    out
+}
+
+/// Reaps the zombie `pid` if it is a child of ours.
+pub fn reap(pid: i32) {
+    let _ = nix::sys::wait::waitpid(Pid::from_raw(pid), Some(nix::sys::wait::WaitPidFlag::WNOHANG));
+}
+
+/// Clock ticks a second, the unit of [`Stat::cpu`].
+pub fn ticks_per_second() -> u64 {
+    nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten().map_or(100, i64::unsigned_abs)
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use nix::sys::signal::Signal;
+    use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+    #[expect(unsafe_code, reason = "no safe wrapper for pidfd_open")]
+    pub(super) fn pidfd_open(pid: i32) -> Option<OwnedFd> {
+        // SAFETY: the call takes two integers and returns a new descriptor that nobody else owns.
+        let fd = unsafe { nix::libc::syscall(nix::libc::SYS_pidfd_open, pid, 0) };
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+        // SAFETY: `fd` is open and ours, as above.
+        Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    #[expect(unsafe_code, reason = "no safe wrapper for pidfd_send_signal")]
+    pub(super) fn pidfd_send(fd: &OwnedFd, signal: Signal) -> bool {
+        // SAFETY: no memory is passed; a null siginfo is allowed.
+        let null: *const nix::libc::siginfo_t = std::ptr::null();
+        unsafe { nix::libc::syscall(nix::libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal as i32, null, 0) == 0 }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod mac;
+#[cfg(not(target_os = "linux"))]
+pub use mac::{all, command_line, environment_holds, is_open_anywhere, standing_in, stat};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recycled_number_is_not_the_process_we_meant() {
+        let mut other = me();
+        other.start += 1;
+        assert!(!other.is_alive() && !other.signal(Signal::SIGUSR1));
+        assert!(me().is_alive());
+    }
+
+    #[test]
+    fn ids_of_one_or_less_are_never_signalled() {
+        for pid in [1, 0, -1, -11] {
+            let id = Identity { pid, start: 0, boot: boot_id() };
+            assert!(!id.signal(Signal::SIGCONT) && !id.signal_group(Signal::SIGCONT));
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a child that is left as a zombie on purpose")]
+    fn a_zombie_counts_as_dead() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        while stat(pid).is_some_and(|s| s.state != 'Z') {
+            std::thread::yield_now();
+        }
+        assert!(identify(pid).is_none());
+        child.wait().unwrap();
+    }
+}
