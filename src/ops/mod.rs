@@ -1,1 +1,131 @@
-//! What commands do, without a terminal.
+//! What commands do, without a terminal: options in, typed outcomes out, progress as events to a callback.
+
+pub mod base;
+pub mod create;
+pub mod inventory;
+pub mod plan;
+pub mod record;
+pub mod remove;
+pub mod repair;
+pub mod report;
+pub mod restore;
+pub mod safe;
+pub mod select;
+pub mod start;
+
+use crate::config::{self, Settings};
+use crate::git::{self, repo::Repo, state::State};
+use crate::place;
+use crate::runtime::{files, user};
+use std::path::{Path, PathBuf};
+
+/// Why an operation did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is not possible as asked.
+    #[error("{what}")]
+    Refused {
+        /// What is wrong, naming the subject.
+        what: String,
+        /// What to do next.
+        hint: Option<String>,
+    },
+    /// Several things of one kind are wrong.
+    #[error("{what}")]
+    Many {
+        /// What is wrong with all of them.
+        what: String,
+        /// Each.
+        items: Vec<String>,
+        /// What to do next.
+        hint: Option<String>,
+    },
+    /// git.
+    #[error(transparent)]
+    Git(#[from] git::Error),
+    /// Settings.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// Files.
+    #[error(transparent)]
+    Files(#[from] files::Error),
+    /// The user's own state.
+    #[error(transparent)]
+    User(#[from] user::Error),
+    /// The environment.
+    #[error(transparent)]
+    Place(#[from] place::Error),
+}
+
+impl Error {
+    /// Refused, with a hint.
+    pub fn refused(what: impl Into<String>, hint: impl Into<String>) -> Error {
+        Error::Refused { what: what.into(), hint: Some(hint.into()) }
+    }
+
+    /// The next command to type, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Error::Refused { hint, .. } | Error::Many { hint, .. } => hint.clone(),
+            Error::Config(e) => e.hint(),
+            Error::Git(git::Error::NoGit(_)) => Some("install git 2.39 or later, and see that it is on PATH".into()),
+            Error::Git(git::Error::TooOld { .. }) => Some("install git 2.39 or later".into()),
+            Error::Git(git::Error::Locked { path, .. }) => {
+                Some(format!("if no git process is running, remove '{}' and try again", path.display()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The result of an operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What every operation needs: the repository, its state, where the command was started.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The repository's state.
+    pub state: State,
+    /// The directory the command was started in.
+    pub cwd: PathBuf,
+}
+
+impl Context {
+    /// Finds the repository of `cwd`.
+    pub fn open(cwd: &Path) -> Result<Context> {
+        let repo = Repo::discover(cwd)?;
+        Ok(Context { state: State::open(repo)?, cwd: cwd.to_owned() })
+    }
+
+    /// The repository.
+    pub fn repo(&self) -> &Repo {
+        &self.state.repo
+    }
+
+    /// The registered agent whose worktree the command was started in.
+    pub fn here(&self) -> Result<Option<git::state::Registration>> {
+        if self.repo().git_dir == self.repo().common_dir {
+            return Ok(None);
+        }
+        let id = self.repo().git_dir.file_name().map(|n| n.to_string_lossy().into_owned());
+        Ok(self.state.registrations()?.0.into_iter().find(|r| r.worktree.is_some() && r.worktree == id))
+    }
+
+    /// Settings and the project file, as the command's flags leave them.
+    pub fn settings(&self, flags: &config::Flags) -> Result<Loaded> {
+        plan::load(self, flags)
+    }
+}
+
+/// Settings, and where they came from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The values.
+    pub settings: Settings,
+    /// The project's file with its overlay; empty where there is none.
+    pub project: config::Project,
+    /// What the user should know.
+    pub warnings: Vec<config::settings::Warning>,
+    /// The checkout the file was read from, and ignored files are taken from.
+    pub source: Option<PathBuf>,
+}

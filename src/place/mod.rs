@@ -1,1 +1,3 @@
-//! What an agent's environment is made of.
+//! What an agent's environment is made of, and how a program runs in it.
+
+pub mod job;

@@ -171,23 +171,34 @@ pub fn become_subreaper() {
     let _ = nix::sys::prctl::set_child_subreaper(true);
 }
 
-/// Our living children.
-pub fn children() -> Vec<i32> {
-    let own = std::process::id().cast_signed();
-    all().into_iter().filter(|p| stat(*p).is_some_and(|s| s.parent == own && s.state != 'Z')).collect()
-}
-
-/// All living descendants of `root`, found by walking parents; `root` itself included.
+/// All descendants of `root`, zombies included, `root` itself first.
 pub fn descendants(root: i32) -> Vec<i32> {
-    let parents: Vec<(i32, i32)> = all().into_iter().filter_map(|p| Some((p, stat(p)?.parent))).collect();
     let mut out = vec![root];
     let mut i = 0;
+    let mut parents: Option<Vec<(i32, i32)>> = None;
     while i < out.len() {
         let p = out[i];
-        out.extend(parents.iter().filter(|(c, parent)| *parent == p && *c != p).map(|(c, _)| *c));
+        match listed_children(p) {
+            Some(children) => out.extend(children),
+            None => {
+                let all = parents.get_or_insert_with(|| all().into_iter().filter_map(|p| Some((p, stat(p)?.parent))).collect());
+                out.extend(all.iter().filter(|(c, parent)| *parent == p && *c != p).map(|(c, _)| *c));
+            }
+        }
         i += 1;
     }
     out
+}
+
+/// The children as the kernel lists them; `None` where it does not (another system, or the process is gone).
+fn listed_children(pid: i32) -> Option<Vec<i32>> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut out = Vec::new();
+    for t in tasks.filter_map(Result::ok) {
+        let text = std::fs::read_to_string(t.path().join("children")).ok()?;
+        out.extend(text.split_ascii_whitespace().filter_map(|p| p.parse::<i32>().ok()));
+    }
+    Some(out)
 }
 
 /// Reaps the zombie `pid` if it is a child of ours.

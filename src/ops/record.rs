@@ -1,0 +1,257 @@
+//! The records of a run: small files in the agent's run folder, replaced atomically, expendable while nothing runs.
+//!
+//! The lock in the same folder says whether anybody is alive; these say what that somebody was doing.
+
+use crate::git::state::State;
+use crate::model::agent::{AgentId, RunState};
+use crate::model::event::{Event, Journal, Kind};
+use crate::runtime::files;
+use crate::runtime::lock::Lock;
+use crate::runtime::process::{self, Identity};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Where a run stands, or how it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The state.
+    pub state: RunState,
+    /// Of which attempt, from 1; 0 before the first.
+    pub attempt: u32,
+    /// Retries that are left.
+    pub attempts_left: u32,
+    /// Why it is in this state, one line.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// What the assistant asked.
+    #[serde(default)]
+    pub question: Option<String>,
+    /// When a hold ends (RFC 3339).
+    #[serde(default)]
+    pub resume_at: Option<String>,
+    /// Refused permissions so far.
+    #[serde(default)]
+    pub denied: u32,
+    /// The assistant's own session.
+    #[serde(default)]
+    pub session: Option<String>,
+    /// US dollars so far, over all attempts.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
+    /// Tokens so far, over all attempts.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// The assistant's last words.
+    #[serde(default)]
+    pub claim: Option<String>,
+    /// When the first attempt started (RFC 3339).
+    #[serde(default)]
+    pub started: Option<String>,
+    /// When it ended.
+    #[serde(default)]
+    pub ended: Option<String>,
+    /// The assistant's exit code.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    /// The signal that ended the assistant.
+    #[serde(default)]
+    pub signal: Option<i32>,
+    /// When it last printed anything.
+    #[serde(default)]
+    pub last_output: Option<String>,
+    /// The boot this was written in.
+    pub boot: String,
+    /// The id of the journal's event that says the same; set when final.
+    #[serde(default)]
+    pub event: Option<String>,
+    /// Processes of the run that could not be ended.
+    #[serde(default)]
+    pub survivors: Vec<String>,
+    /// Whether the environment still has to be set up.
+    #[serde(default)]
+    pub setup_done: bool,
+}
+
+impl Record {
+    /// A record at the start of a run.
+    pub fn new(state: RunState, attempts_left: u32) -> Record {
+        Record {
+            state,
+            attempt: 0,
+            attempts_left,
+            reason: None,
+            question: None,
+            resume_at: None,
+            denied: 0,
+            session: None,
+            cost_usd: None,
+            tokens: None,
+            claim: None,
+            started: None,
+            ended: None,
+            exit_code: None,
+            signal: None,
+            last_output: None,
+            boot: process::boot_id(),
+            event: None,
+            survivors: Vec::new(),
+            setup_done: false,
+        }
+    }
+}
+
+/// Whom to signal, and by what everything of the run is recognised. An address, never a proof of life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// The supervisor (or the person's `attach`).
+    pub supervisor: Identity,
+    /// The assistant, leader of its group.
+    pub assistant: Option<Identity>,
+    /// The value of `AGENTS_RUN` in every process of the run.
+    pub token: String,
+}
+
+/// The files of one run.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    /// The folder.
+    pub dir: PathBuf,
+}
+
+impl RunDir {
+    /// The folder of `id`; not made.
+    pub fn of(state: &State, id: &AgentId) -> RunDir {
+        RunDir { dir: state.run_dir(id) }
+    }
+
+    /// Makes the folder.
+    pub fn ensure(&self) -> Result<(), files::Error> {
+        if let Some(parent) = self.dir.parent() {
+            if let Some(agents) = parent.parent() {
+                files::ensure_private_dir(agents)?;
+            }
+            files::ensure_private_dir(parent)?;
+        }
+        files::ensure_private_dir(&self.dir)
+    }
+
+    /// One file of it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The lock that says who is alive.
+    pub fn lock_path(&self) -> PathBuf {
+        self.file("lock")
+    }
+
+    /// Whether somebody holds the lock.
+    pub fn is_alive(&self) -> Result<bool, files::Error> {
+        Lock::is_held(&self.lock_path())
+    }
+
+    /// The record of a run under way.
+    pub fn live(&self) -> Option<Record> {
+        read_json(&self.file("state.json"))
+    }
+
+    /// The record of how it ended.
+    pub fn exit(&self) -> Option<Record> {
+        read_json(&self.file("exit.json"))
+    }
+
+    /// Whom to signal.
+    pub fn address(&self) -> Option<Address> {
+        read_json(&self.file("pid.json"))
+    }
+
+    /// Writes the record of a run under way.
+    pub fn write_live(&self, r: &Record) -> Result<(), files::Error> {
+        files::write_atomic(&self.file("state.json"), &json(r))
+    }
+
+    /// Writes how it ended, durably; from now on this counts.
+    pub fn write_exit(&self, r: &Record) -> Result<(), files::Error> {
+        files::write_durable(&self.file("exit.json"), &json(r))
+    }
+
+    /// Takes the record of an earlier end away: a new run begins.
+    pub fn clear_exit(&self) -> Result<(), files::Error> {
+        match std::fs::remove_file(self.file("exit.json")) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(files::because("remove", &self.file("exit.json"))(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes whom to signal.
+    pub fn write_address(&self, a: &Address) -> Result<(), files::Error> {
+        files::write_atomic(&self.file("pid.json"), &json(a))
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).expect("records are plain JSON")
+}
+
+/// Reads a JSON file; a damaged one is like a missing one (it is expendable).
+pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
+    let bytes = files::read_limited(path, 4 << 20).ok()??;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// Where the run of an agent stands, from lock, records and journal, in that order of truth. `None` where no assistant
+/// was ever started. `expected`: a task with an assistant was handed to a supervisor.
+pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<Option<Record>, files::Error> {
+    if run.is_alive()? {
+        return Ok(Some(run.live().filter(|r| r.state.is_live()).unwrap_or_else(|| Record::new(RunState::Preparing, 0))));
+    }
+    if let Some(exit) = run.exit() {
+        return Ok(Some(exit));
+    }
+    let gone = |mut r: Record| {
+        let rebooted = r.boot != process::boot_id();
+        r.reason = Some(if rebooted { "the machine was restarted".into() } else { "its supervisor was killed".into() });
+        r.state = if rebooted { RunState::Interrupted } else { RunState::Dead };
+        r
+    };
+    if let Some(live) = run.live() {
+        return Ok(Some(gone(live)));
+    }
+    // The run folder is gone: the journal tells what became of it.
+    let last = journal.and_then(|j| j.events.iter().rev().find(|e| matches!(e.kind, Kind::Attempt | Kind::Exited)));
+    Ok(match last {
+        Some(e) if e.kind == Kind::Exited => from_event(e),
+        Some(e) => {
+            let mut r = Record::new(RunState::Dead, 0);
+            r.attempt = number(e, "attempt").unwrap_or(1);
+            r.started = Some(e.at.clone());
+            r.reason = Some("its supervisor is gone".into());
+            Some(r)
+        }
+        None if expected => {
+            let mut r = Record::new(RunState::Dead, 0);
+            r.reason = Some("it was never started".into());
+            Some(r)
+        }
+        None => None,
+    })
+}
+
+fn number(e: &Event, key: &str) -> Option<u32> {
+    e.more.get(key)?.as_u64()?.try_into().ok()
+}
+
+/// The record an `exited` event holds.
+pub fn from_event(e: &Event) -> Option<Record> {
+    serde_json::from_value(e.more.get("record")?.clone()).ok()
+}
+
+/// The `exited` event for `r`: the same id whoever notices.
+pub fn to_event(agent: &AgentId, r: &Record, facts: serde_json::Value) -> Event {
+    let id = r.event.clone().unwrap_or_else(|| crate::runtime::clock::random_hex(8));
+    let mut more = serde_json::json!({ "record": r });
+    if let (Some(m), serde_json::Value::Object(f)) = (more.as_object_mut(), facts) {
+        m.extend(f);
+    }
+    crate::git::state::event_with_id(agent, Kind::Exited, id, more)
+}
