@@ -1,1 +1,2 @@
 //! What an agent's environment is made of.
+pub mod adapter;
