@@ -3,3 +3,4 @@
 pub mod agent;
 pub mod event;
 pub mod task;
+pub mod text;

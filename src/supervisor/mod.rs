@@ -1,1 +1,2 @@
 //! The detached parent of one assistant.
+pub mod log;
