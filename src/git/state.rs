@@ -137,24 +137,32 @@ impl State {
     }
 
     /// Writes a registration as it now is, durably.
-    pub fn register(&self, _held: &Held, r: &Registration) -> Result<()> {
+    pub fn register(&self, held: &Held, r: &Registration) -> Result<()> {
+        self.register_all(held, std::slice::from_ref(r))
+    }
+
+    /// Writes several registrations in one durable step.
+    pub fn register_all(&self, _held: &Held, all: &[Registration]) -> Result<()> {
         config_file::edit(&self.repo.common_dir, |c| {
-            let sub = Some(r.name.0.as_str());
-            let mut put = |key: &str, value: Option<&str>| match value {
-                Some(v) => c.set("agent", sub, key, v),
-                None => {
-                    c.unset("agent", sub, key);
-                    Ok(())
-                }
-            };
-            put("id", Some(&r.id.0))?;
-            put("branch", Some(&r.branch))?;
-            put("base", Some(&r.base))?;
-            put("fork", Some(&r.fork.0))?;
-            put("ahead", r.ahead.as_ref().map(|a| a.0.as_str()))?;
-            put("worktree", r.worktree.as_deref())?;
-            put("doing", r.doing.as_deref())?;
-            put("path", r.path.as_ref().and_then(|p| p.to_str()))
+            for r in all {
+                let sub = Some(r.name.0.as_str());
+                let mut put = |key: &str, value: Option<&str>| match value {
+                    Some(v) => c.set("agent", sub, key, v),
+                    None => {
+                        c.unset("agent", sub, key);
+                        Ok(())
+                    }
+                };
+                put("id", Some(&r.id.0))?;
+                put("branch", Some(&r.branch))?;
+                put("base", Some(&r.base))?;
+                put("fork", Some(&r.fork.0))?;
+                put("ahead", r.ahead.as_ref().map(|a| a.0.as_str()))?;
+                put("worktree", r.worktree.as_deref())?;
+                put("doing", r.doing.as_deref())?;
+                put("path", r.path.as_ref().and_then(|p| p.to_str()))?;
+            }
+            Ok(())
         })
     }
 
