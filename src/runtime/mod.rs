@@ -1,1 +1,3 @@
 //! This machine: files, locks, processes, the user's own state.
+
+pub mod user;
