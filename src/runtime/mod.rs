@@ -5,3 +5,4 @@ pub mod files;
 pub mod lock;
 pub mod process;
 pub mod signals;
+pub mod user;
