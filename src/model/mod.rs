@@ -4,3 +4,5 @@ pub mod agent;
 pub mod event;
 pub mod task;
 pub mod text;
+pub mod tasks;
+pub mod units;
