@@ -274,6 +274,12 @@ impl ApprovedPlan {
         self.values.submodules
     }
 
+    /// The in-repository scripts that its commands name, with the digest each was approved with (`None`: it was not
+    /// there).
+    pub fn scripts(&self) -> &BTreeMap<String, Option<String>> {
+        &self.named
+    }
+
     /// The digest it was approved under.
     pub fn digest(&self) -> &str {
         &self.digest
@@ -282,9 +288,14 @@ impl ApprovedPlan {
     /// The scripts that are other than approved, or appeared, in what `read_script` reads: asked in the new worktree
     /// right before its commands run. Not empty means: do not run.
     pub fn changed_scripts(&self, read_script: &ReadScript<'_>) -> Vec<String> {
-        let other = |(path, digest): &(&String, &Option<String>)| digest_of(read_script, path) != **digest;
-        self.named.iter().filter(other).map(|(path, _)| path.clone()).collect()
+        changed_scripts(&self.named, read_script)
     }
+}
+
+/// [`ApprovedPlan::changed_scripts`] over scripts that were written down.
+pub fn changed_scripts(named: &BTreeMap<String, Option<String>>, read_script: &ReadScript<'_>) -> Vec<String> {
+    let other = |(path, digest): &(&String, &Option<String>)| digest_of(read_script, path) != **digest;
+    named.iter().filter(other).map(|(path, _)| path.clone()).collect()
 }
 
 /// The answer of the gate.

@@ -44,7 +44,7 @@ impl fmt::Display for Mistake {
 }
 
 /// A command of the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum CommandSpec {
     /// One line for `sh -c`. Never a template: a value inside a shell line would be code.
     Shell(String),

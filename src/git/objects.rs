@@ -35,6 +35,8 @@ pub struct Commit {
 pub struct TreeEntry {
     /// The name, exact bytes.
     pub name: Vec<u8>,
+    /// Its mode, as git writes it.
+    pub mode: u16,
     /// Whether it is a tree.
     pub is_tree: bool,
     /// Its object.
@@ -79,6 +81,19 @@ impl Objects {
         to_gix(id).is_ok_and(|id| self.local().has_object(id))
     }
 
+    /// Whether `file` holds exactly the bytes of the blob `id` (a link: its target).
+    pub fn is_blob_of_file(&self, id: &Oid, file: &std::path::Path) -> bool {
+        use std::os::unix::ffi::OsStrExt as _;
+        let bytes = match std::fs::symlink_metadata(file) {
+            Ok(m) if m.file_type().is_symlink() => std::fs::read_link(file).map(|t| t.as_os_str().as_bytes().to_vec()),
+            Ok(_) => std::fs::read(file),
+            Err(e) => Err(e),
+        };
+        let Ok(bytes) = bytes else { return false };
+        let kind = self.local().object_hash();
+        gix::objs::compute_hash(kind, gix::objs::Kind::Blob, &bytes).is_ok_and(|h| from_gix(h) == *id)
+    }
+
     /// What a commit says; `None` where it is missing.
     pub fn commit(&self, id: &Oid) -> Result<Option<Commit>> {
         let repo = self.local();
@@ -100,8 +115,47 @@ impl Objects {
         Ok(decoded
             .entries
             .iter()
-            .map(|e| TreeEntry { name: e.filename.to_vec(), is_tree: e.mode.is_tree(), id: from_gix(e.oid) })
+            .map(|e| TreeEntry { name: e.filename.to_vec(), mode: e.mode.value(), is_tree: e.mode.is_tree(), id: from_gix(e.oid) })
             .collect())
+    }
+
+    /// Paths that differ between the trees of two commits, files only, no renames followed.
+    pub fn changed_paths(&self, from: &Oid, to: &Oid) -> Result<Vec<Vec<u8>>> {
+        let mut out = Vec::new();
+        let (a, b) = (self.commit(from)?, self.commit(to)?);
+        let (Some(a), Some(b)) = (a, b) else { return Err(Error::Object("a commit is missing".into())) };
+        self.diff_trees(Some(&a.tree), Some(&b.tree), &[], &mut out)?;
+        Ok(out)
+    }
+
+    fn diff_trees(&self, a: Option<&Oid>, b: Option<&Oid>, prefix: &[u8], out: &mut Vec<Vec<u8>>) -> Result<()> {
+        if a == b {
+            return Ok(());
+        }
+        let entries = |id: Option<&Oid>| id.map_or(Ok(Vec::new()), |id| self.tree(id));
+        let (old, new) = (entries(a)?, entries(b)?);
+        let mut names: std::collections::BTreeMap<&[u8], (Option<&TreeEntry>, Option<&TreeEntry>)> = Default::default();
+        for e in &old {
+            names.entry(&e.name).or_default().0 = Some(e);
+        }
+        for e in &new {
+            names.entry(&e.name).or_default().1 = Some(e);
+        }
+        for (name, (x, y)) in names {
+            if x == y {
+                continue;
+            }
+            let path = [prefix, name].concat();
+            let tree = |e: Option<&TreeEntry>| e.filter(|e| e.is_tree).map(|e| e.id.clone());
+            if x.is_some_and(|e| !e.is_tree) || y.is_some_and(|e| !e.is_tree) {
+                out.push(path.clone());
+            }
+            let (tx, ty) = (tree(x), tree(y));
+            if tx.is_some() || ty.is_some() {
+                self.diff_trees(tx.as_ref(), ty.as_ref(), &[path.as_slice(), b"/"].concat(), out)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes a blob, durably.

@@ -336,6 +336,7 @@ fn checkout(ctx: &Context, reg: &Registration, entry: &worktree::Entry, plan: &R
     post_checkout(ctx, reg, entry, tell);
     if let Some(source) = plan.source.as_ref().filter(|s| **s != entry.path) {
         let taken = take_along(ctx, source, &entry.path, plan)?;
+        files::write_atomic(&entry.admin.join(MANIFEST), &serde_json::to_vec(&taken.copied).expect("plain JSON"))?;
         tell(Step::Files(taken));
     }
     if entry.path.join(".gitmodules").exists() && plan.submodules == "none" {
@@ -413,7 +414,7 @@ fn take_along(ctx: &Context, source: &Path, to: &Path, plan: &RunPlan) -> Result
         clone_limit: plan.clone_limit,
         copy_secrets: plan.copy_secrets,
     };
-    Ok(take::take_along(&options)?)
+    take::take_along(&options).map_err(|e| Error::Place(e.into()))
 }
 
 struct Ignored(BTreeSet<PathBuf>);
@@ -568,6 +569,26 @@ pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry>
             crate::model::task::short_ref(b)
         ))),
         _ => Err(wrong(format!("the worktree of '{}' has no branch checked out", reg.name))),
+    }
+}
+
+/// What was taken along into a worktree, as noted beside its admin files.
+pub fn manifest(entry: &worktree::Entry) -> Manifest {
+    Manifest(super::record::read_json(&entry.admin.join(MANIFEST)).unwrap_or_default())
+}
+
+const MANIFEST: &str = "agents-manifest.json";
+
+/// Files that we put into a worktree.
+#[derive(Debug, Default)]
+pub struct Manifest(Vec<take::Entry>);
+
+impl Manifest {
+    /// Whether `path` is one of them with its bytes unchanged since.
+    pub fn is_unchanged(&self, worktree: &Path, path: &[u8]) -> bool {
+        use std::os::unix::ffi::OsStrExt as _;
+        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+        self.0.iter().any(|e| e.path.0 == path && take::unchanged(worktree, e))
     }
 }
 

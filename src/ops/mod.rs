@@ -3,6 +3,7 @@
 pub mod base;
 pub mod create;
 pub mod inventory;
+pub mod overlap;
 pub mod plan;
 pub mod record;
 pub mod remove;

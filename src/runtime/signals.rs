@@ -44,6 +44,13 @@ impl Signals {
         Ok(Signals { pipe: read })
     }
 
+    /// Catches nothing: for a foreground process that leaves signals to the terminal, and as a stand-in.
+    pub fn none() -> Signals {
+        let (read, _) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC | nix::fcntl::OFlag::O_NONBLOCK)
+            .expect("a pipe can be made at the start of a command");
+        Signals { pipe: read }
+    }
+
     /// Everything that has arrived since the last call.
     pub fn take(&self) -> Vec<Wake> {
         let mut out = Vec::new();

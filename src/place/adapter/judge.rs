@@ -7,7 +7,7 @@ use super::Adapter;
 use crate::model::agent::RunState;
 
 /// Which of the assistant's own signs must be there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum VerdictBy {
     /// The exit code is its word; an event may only add a "no".
     ExitCode,

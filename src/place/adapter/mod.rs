@@ -106,7 +106,7 @@ pub enum Error {
 }
 
 /// What is started.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Program {
     /// One argument an element, each a template.
     Argv(Vec<String>),
@@ -115,7 +115,7 @@ pub enum Program {
 }
 
 /// How the prompt is delivered where no template mentions it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum PromptBy {
     /// As the last argument.
     Argument,
@@ -126,7 +126,7 @@ pub enum PromptBy {
 }
 
 /// Where the id of its session comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SessionBy {
     /// It has none: every start is a new one.
     None,
@@ -137,7 +137,7 @@ pub enum SessionBy {
 }
 
 /// The arguments that say what it may do without asking.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PermissionArgs {
     /// For [`Permission::Edit`](crate::model::agent::Permission::Edit).
     pub edit: Vec<String>,
@@ -149,7 +149,7 @@ pub struct PermissionArgs {
 ///
 /// A command is `program` (or `resume`), `permission`, `model`, the session's arguments, `args`, the prompt: in this
 /// order, each only where it applies.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Adapter {
     /// The word for it: flag, key and JSON.
     pub name: String,
@@ -200,6 +200,7 @@ pub fn built_in(name: &str) -> Option<Adapter> {
         "scripted" => Some(Adapter {
             prompt: PromptBy::File,
             session: SessionBy::Reported,
+            resume: pieces(&["{{ exe }}", "scripted-assistant", "{{ prompt_file }}"]),
             output: Format::Scripted,
             verdict: VerdictBy::Event,
             ..Adapter::plain(name, Program::Argv(pieces(&["{{ exe }}", "scripted-assistant", "{{ prompt_file }}"])))

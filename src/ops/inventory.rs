@@ -1,0 +1,641 @@
+//! Everything there is, as it is now: agents, checkouts, batches, holds. Reading only; nothing is repaired here.
+
+use super::record::{Record, RunDir, stand};
+use super::{Context, Result, create};
+use crate::git::state::Registration;
+use crate::git::status::{self, Place};
+use crate::git::{refs, worktree};
+use crate::model::agent::{BranchState, Name, Oid, Origin, Permission, RunState, Zombie};
+use crate::model::event::{Journal, Kind};
+use crate::model::task::{Task, short_ref};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+/// A path in JSON: text, or its bytes where it is not UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum JsonPath {
+    /// Plain text.
+    Text(String),
+    /// `{"bytes": "<base64>"}`.
+    Bytes {
+        /// Base64 of the exact bytes.
+        bytes: String,
+    },
+}
+
+impl From<&[u8]> for JsonPath {
+    fn from(b: &[u8]) -> JsonPath {
+        match std::str::from_utf8(b) {
+            Ok(s) => JsonPath::Text(s.to_owned()),
+            Err(_) => JsonPath::Bytes { bytes: base64(b) },
+        }
+    }
+}
+
+impl From<&Path> for JsonPath {
+    fn from(p: &Path) -> JsonPath {
+        use std::os::unix::ffi::OsStrExt as _;
+        p.as_os_str().as_bytes().into()
+    }
+}
+
+impl JsonPath {
+    /// For people.
+    pub fn text(&self) -> String {
+        match self {
+            JsonPath::Text(s) => s.clone(),
+            JsonPath::Bytes { bytes } => format!("(base64) {bytes}"),
+        }
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let n = chunk.iter().fold(0u32, |a, b| a << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        for i in 0..4 {
+            if i <= chunk.len() {
+                out.push(char::from(ALPHABET[(n >> (18 - 6 * i) & 63) as usize]));
+            } else {
+                out.push('=');
+            }
+        }
+    }
+    out
+}
+
+/// How many paths differ from what is checked out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Dirty {
+    /// Tracked and changed.
+    pub modified: usize,
+    /// Neither tracked nor ignored.
+    pub untracked: usize,
+    /// Unmerged.
+    pub conflicted: usize,
+}
+
+impl Dirty {
+    /// Nothing differs.
+    pub fn is_clean(&self) -> bool {
+        *self == Dirty::default()
+    }
+}
+
+/// Limits of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Limits {
+    /// Seconds an attempt may take.
+    pub time_s: Option<u64>,
+    /// Seconds without progress.
+    pub stall_s: Option<u64>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RunAnswer {
+    /// One of the words; `null` where no assistant was ever started.
+    pub state: Option<RunState>,
+    /// Of which attempt.
+    pub attempt: u32,
+    /// Retries left.
+    pub attempts_left: u32,
+    /// The supervisor's process, while it lives.
+    pub pid: Option<i32>,
+    /// When it started.
+    pub started: Option<String>,
+    /// When it ended.
+    pub ended: Option<String>,
+    /// The assistant's exit code.
+    pub exit_code: Option<i32>,
+    /// Why it is in this state.
+    pub reason: Option<String>,
+    /// What the assistant asked.
+    pub question: Option<String>,
+    /// When a hold ends.
+    pub resume_at: Option<String>,
+    /// Refused permissions.
+    pub denied: u32,
+    /// The assistant's own session.
+    pub session: Option<String>,
+    /// When it last printed something.
+    pub last_output: Option<String>,
+    /// US dollars so far.
+    pub cost_usd: Option<f64>,
+    /// Tokens so far.
+    pub tokens: Option<u64>,
+    /// Its limits.
+    pub limits: Limits,
+}
+
+/// Tests of an agent; `none` until tests are run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TestsAnswer {
+    /// `none`, `queued`, `running` or `done`.
+    pub state: &'static str,
+    /// `pass`, `fail`, `flaky` or `unknown`.
+    pub verdict: Option<String>,
+    /// How many fail that did not fail on the base.
+    pub newly_failing: usize,
+    /// The tree they ran on.
+    pub tree: Option<Oid>,
+}
+
+/// Where the logs are.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Logs {
+    /// Typed events, JSON lines.
+    pub transcript: Option<JsonPath>,
+    /// What it printed, byte for byte.
+    pub raw: Option<JsonPath>,
+    /// Of the setup commands.
+    pub setup: Option<JsonPath>,
+    /// Of the tests.
+    pub test: Option<JsonPath>,
+    /// Of the app.
+    pub app: Option<JsonPath>,
+}
+
+/// The worst overlap of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct OverlapAnswer {
+    /// The level; `null` until it has been judged.
+    pub level: Option<String>,
+    /// With whom.
+    pub with: Vec<String>,
+}
+
+/// One agent in `status --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of status fields")]
+pub struct AgentAnswer {
+    pub name: Name,
+    pub id: String,
+    pub branch: String,
+    pub slug: String,
+    pub title: String,
+    pub origin: Origin,
+    pub batch: Option<u64>,
+    pub number: Option<u32>,
+    pub group: Option<String>,
+    pub after: Vec<String>,
+    pub worktree: Option<JsonPath>,
+    pub isolation: &'static str,
+    pub assistant: Option<String>,
+    pub model: Option<String>,
+    pub permission: Permission,
+    pub base: String,
+    pub base_commit: Oid,
+    pub tip: Option<Oid>,
+    pub created: String,
+    pub run: RunAnswer,
+    pub branch_state: Option<BranchState>,
+    pub ahead: Option<usize>,
+    pub behind: Option<usize>,
+    pub landed_as: Option<Oid>,
+    pub upstream: Option<String>,
+    pub dirty: Option<Dirty>,
+    pub operation: Option<String>,
+    pub locked: Option<String>,
+    pub tests: TestsAnswer,
+    pub ports: BTreeMap<String, u16>,
+    pub url: Option<String>,
+    pub direct_url: Option<String>,
+    pub serving: Option<bool>,
+    pub databases: BTreeMap<String, String>,
+    pub env_files: Vec<JsonPath>,
+    pub logs: Logs,
+    pub overlap: Option<OverlapAnswer>,
+    pub zombie: Option<Zombie>,
+    pub disk: Option<u64>,
+    pub findings: Vec<String>,
+}
+
+/// A checkout that is no agent's but has changes: you are a party.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of status fields")]
+pub struct CheckoutAnswer {
+    pub worktree: JsonPath,
+    pub branch: Option<String>,
+    pub dirty: Option<Dirty>,
+    pub overlap: Option<OverlapAnswer>,
+}
+
+/// A worktree of nobody's here.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of status fields")]
+pub struct UnmanagedAnswer {
+    pub worktree: JsonPath,
+    pub branch: Option<String>,
+}
+
+/// A batch.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of status fields")]
+pub struct BatchAnswer {
+    pub batch: u64,
+    pub started: String,
+    pub list: Option<String>,
+    pub settled: bool,
+    pub cost_usd: Option<f64>,
+    pub cost_unknown: usize,
+}
+
+/// A hold.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of status fields")]
+pub struct HoldAnswer {
+    pub assistant: String,
+    pub reason: String,
+    pub until: Option<String>,
+    pub waiting: usize,
+}
+
+/// `status --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of status fields")]
+pub struct StatusAnswer {
+    pub version: u32,
+    pub repository: JsonPath,
+    pub base: Option<String>,
+    pub agents: Vec<AgentAnswer>,
+    pub checkouts: Vec<CheckoutAnswer>,
+    pub unmanaged: Vec<UnmanagedAnswer>,
+    pub batches: Vec<BatchAnswer>,
+    pub holds: Vec<HoldAnswer>,
+}
+
+/// One agent with everything known about it.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    /// The registration.
+    pub reg: Registration,
+    /// The task object; a damaged one is stood in for by what the registration says.
+    pub task: Task,
+    /// Whether the task object could not be read.
+    pub damaged: Option<String>,
+    /// The worktree's entry.
+    pub entry: Option<worktree::Entry>,
+    /// Where the run stands.
+    pub record: Option<Record>,
+    /// Its run folder.
+    pub run: RunDir,
+    /// Where its branch is.
+    pub tip: Option<Oid>,
+}
+
+impl Agent {
+    /// The state, where an assistant was started.
+    pub fn state(&self) -> Option<RunState> {
+        self.record.as_ref().map(|r| r.state)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> Option<&Path> {
+        self.entry.as_ref().map(|e| e.path.as_path()).or(self.reg.path.as_deref())
+    }
+}
+
+/// Everything, read once.
+#[derive(Debug)]
+pub struct Inventory {
+    /// In the order of registration.
+    pub agents: Vec<Agent>,
+    /// Registrations that could not be read.
+    pub damaged: Vec<String>,
+    /// All branches, remote-tracking ones too.
+    pub refs: BTreeMap<String, Oid>,
+    /// All worktree entries.
+    pub worktrees: Vec<worktree::Entry>,
+    /// The journal.
+    pub journal: HashMap<crate::model::agent::AgentId, Journal>,
+}
+
+impl Inventory {
+    /// Reads it.
+    pub fn read(ctx: &Context) -> Result<Inventory> {
+        let (registrations, damaged) = ctx.state.registrations()?;
+        let (refs, rest) = std::thread::scope(|s| {
+            let refs = s.spawn(|| refs::list(ctx.repo(), &["refs/heads/", "refs/remotes/"]));
+            let rest = (|| -> Result<_> { Ok((worktree::list(ctx.repo())?, ctx.state.journal()?)) })();
+            (refs.join(), rest)
+        });
+        let refs = refs.map_err(|_| super::Error::refused("reading references failed", "try again"))??;
+        let (worktrees, journal) = rest?;
+        let by_id: HashMap<&str, &worktree::Entry> = worktrees.iter().map(|e| (e.id.as_str(), e)).collect();
+        let mut agents = Vec::new();
+        for reg in registrations {
+            let (task, damaged) = match ctx.state.task(&reg.id) {
+                Ok(t) => (t, None),
+                Err(e) => (stand_in(&reg), Some(e.to_string())),
+            };
+            let entry = reg
+                .worktree
+                .as_deref()
+                .and_then(|id| by_id.get(id))
+                .filter(|e| create::has_token(e, &reg))
+                .map(|e| (*e).clone());
+            let run = RunDir::of(&ctx.state, &reg.id);
+            let record = stand(&run, journal.get(&reg.id), task.assistant.is_some())?;
+            // `branch -m`: what the registered worktree has checked out counts when the recorded name is gone.
+            let mut branch = reg.branch.clone();
+            if !refs.contains_key(&branch)
+                && let Some(worktree::Head::Branch(b)) = entry.as_ref().map(|e| &e.head)
+            {
+                branch.clone_from(b);
+            }
+            let tip = refs.get(&branch).cloned();
+            agents.push(Agent { reg: Registration { branch, ..reg }, task, damaged, entry, record, run, tip });
+        }
+        Ok(Inventory { agents, damaged, refs, worktrees, journal })
+    }
+
+    /// One agent by its exact name.
+    pub fn find(&self, name: &str) -> Option<&Agent> {
+        self.agents.iter().find(|a| a.reg.name.0 == name)
+    }
+
+    /// The last batch there is an agent of.
+    pub fn last_batch(&self) -> Option<u64> {
+        self.agents.iter().filter_map(|a| a.task.batch).max()
+    }
+
+    /// Where the base of `a` stands now.
+    pub fn base_tip(&self, a: &Agent) -> Option<Oid> {
+        self.refs.get(&a.reg.base).cloned().or_else(|| Oid::parse(&a.reg.base))
+    }
+}
+
+/// The little that a registration says of its task, for a task object that cannot be read.
+fn stand_in(reg: &Registration) -> Task {
+    let base = super::base::Base { name: reg.base.clone(), commit: reg.fork.clone(), note: None };
+    let mut t = create::task_skeleton(&reg.name.0, short_ref(&reg.branch), &base, Origin::Adopt);
+    t.created = String::new();
+    t.title = "(its task object cannot be read)".into();
+    t
+}
+
+/// Own commits of an agent: those the journal notes, else those on the branch beyond fork and base that the branch's
+/// worktree made. Newest first.
+pub fn own_commits(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<Vec<Oid>> {
+    let Some(tip) = &a.tip else { return Ok(Vec::new()) };
+    let mut hidden = vec![a.reg.fork.clone()];
+    hidden.extend(inv.base_tip(a));
+    // Parents' work, merged in at the start, is not its own.
+    for parent in &a.task.after {
+        hidden.extend(inv.agents.iter().find(|p| p.reg.id == *parent).and_then(|p| p.tip.clone()));
+    }
+    hidden.extend(start_commit(inv.journal.get(&a.reg.id)));
+    hidden.retain(|h| ctx.state.objects.has(h));
+    Ok(ctx.state.objects.commits_beyond(tip, &hidden, 10_000)?)
+}
+
+/// Where the branch stood when the first attempt began (after parents were merged in).
+pub fn start_commit(journal: Option<&Journal>) -> Option<Oid> {
+    journal?.all(&Kind::Attempt).next()?.text("start").and_then(Oid::parse)
+}
+
+/// The full answer of `status`.
+pub fn status(ctx: &Context, inv: &Inventory, only: &dyn Fn(&Agent) -> bool, base: Option<String>) -> Result<StatusAnswer> {
+    let chosen: Vec<&Agent> = inv.agents.iter().filter(|a| only(a)).collect();
+    let landed = super::safe::landed_all(ctx, inv, &chosen)?;
+    let with_landed: Vec<(&Agent, Option<Oid>)> = chosen.into_iter().zip(landed).collect();
+    let agents = in_parallel(&with_landed, |(a, landed)| answer(ctx, inv, a, landed.clone()))?;
+    let managed: Vec<&Path> = inv.agents.iter().filter_map(Agent::path).collect();
+    let mut checkouts = Vec::new();
+    if let Some(main) = &ctx.repo().main_worktree {
+        let head = worktree::head(ctx.repo(), &ctx.repo().common_dir);
+        let (branch, commit) = head_commit(inv, &head);
+        let place = Place { worktree: main, admin: &ctx.repo().common_dir, head: commit.as_ref() };
+        checkouts.push(CheckoutAnswer {
+            worktree: main.as_path().into(),
+            branch,
+            dirty: dirty(ctx, &place).ok(),
+            overlap: None,
+        });
+    }
+    let unmanaged = inv
+        .worktrees
+        .iter()
+        .filter(|e| !managed.contains(&e.path.as_path()))
+        .map(|e| UnmanagedAnswer { worktree: e.path.as_path().into(), branch: head_commit(inv, &e.head).0 })
+        .collect();
+    Ok(StatusAnswer {
+        version: 1,
+        repository: ctx.repo().common_dir.as_path().into(),
+        base,
+        agents,
+        checkouts,
+        unmanaged,
+        batches: batches(inv),
+        holds: super::start::holds(ctx, inv),
+    })
+}
+
+fn head_commit(inv: &Inventory, head: &worktree::Head) -> (Option<String>, Option<Oid>) {
+    match head {
+        worktree::Head::Branch(b) => (Some(short_ref(b).to_owned()), inv.refs.get(b).cloned()),
+        worktree::Head::Detached(id) => (None, Some(id.clone())),
+        worktree::Head::Unknown => (None, None),
+    }
+}
+
+/// Runs `f` over `items` on as many threads as there are cores, keeping the order.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(items.len());
+    if threads < 2 {
+        return items.iter().map(f).collect();
+    }
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let mut found: Vec<(usize, Result<R>)> = std::thread::scope(|s| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                s.spawn(|| {
+                    let mut mine = Vec::new();
+                    loop {
+                        let i = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        let Some(item) = items.get(i) else { return mine };
+                        mine.push((i, f(item)));
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().flat_map(|w| w.join().unwrap_or_default()).collect()
+    });
+    found.sort_by_key(|(i, _)| *i);
+    if found.len() != items.len() {
+        return Err(super::Error::refused("a part of the work failed unexpectedly", "try again with -v"));
+    }
+    found.into_iter().map(|(_, r)| r).collect()
+}
+
+fn dirty(ctx: &Context, place: &Place<'_>) -> Result<Dirty> {
+    let c = status::changes(ctx.repo(), &ctx.state.objects, place)?;
+    Ok(Dirty { modified: c.modified.len(), untracked: c.untracked.len(), conflicted: c.conflicted.len() })
+}
+
+/// Everything about one agent.
+pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) -> Result<AgentAnswer> {
+    let mut findings = Vec::new();
+    if let Some(why) = &a.damaged {
+        findings.push(why.clone());
+    }
+    let link = a.entry.as_ref().map(worktree::Entry::link);
+    let mut zombie = None;
+    match (&a.entry, &link) {
+        (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
+        (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
+        (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => zombie = Some(Zombie::Missing),
+        _ => {}
+    }
+    match a.reg.doing.as_deref() {
+        Some("remove") => zombie = Some(Zombie::HalfRemoved),
+        Some(step @ ("create" | "checkout")) if !a.state().is_some_and(RunState::is_live) => {
+            findings.push(format!("its creation stopped at '{step}'; 'retry' goes on, 'rm' takes it back"));
+        }
+        _ => {}
+    }
+    if a.tip.is_none() && a.reg.doing.is_none() {
+        zombie = zombie.or(Some(Zombie::BranchGone));
+    }
+    let good = link == Some(worktree::Link::Good);
+    let head = a.entry.as_ref().map(|e| head_commit(inv, &e.head));
+    if let (true, Some((Some(branch), _))) = (good, &head)
+        && branch != short_ref(&a.reg.branch)
+    {
+        findings.push(format!("its worktree has '{branch}' checked out"));
+    }
+    let dirty = match (&a.entry, good) {
+        (Some(e), true) => {
+            let commit = head.as_ref().and_then(|(_, c)| c.as_ref());
+            match dirty(ctx, &Place { worktree: &e.path, admin: &e.admin, head: commit }) {
+                Ok(d) => Some(d),
+                Err(err) => {
+                    findings.push(format!("its changes cannot be read: {err}"));
+                    None
+                }
+            }
+        }
+        _ => None,
+    };
+    let base_tip = inv.base_tip(a);
+    let own = own_commits(ctx, inv, a)?;
+    let behind = match (&a.tip, &base_tip) {
+        (Some(tip), Some(base)) => Some(ctx.state.objects.commits_beyond(base, std::slice::from_ref(tip), 10_000)?.len()),
+        _ => None,
+    };
+    let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed)).is_some();
+    let branch_state = a.tip.as_ref().map(|_| {
+        if landed.is_some() || noted {
+            BranchState::Landed
+        } else if own.is_empty() {
+            BranchState::Fresh
+        } else if behind.unwrap_or(0) > 0 {
+            BranchState::Diverged
+        } else {
+            BranchState::Ahead
+        }
+    });
+    if branch_state == Some(BranchState::Landed) {
+        zombie = zombie.or(Some(Zombie::Landed));
+    }
+    let file = |name: &str| Some(a.run.file(name)).filter(|p| p.exists()).map(|p| JsonPath::from(p.as_path()));
+    let record = a.record.as_ref();
+    let live = record.is_some_and(|r| r.state.is_live());
+    Ok(AgentAnswer {
+        name: a.reg.name.clone(),
+        id: a.reg.id.0.clone(),
+        branch: short_ref(&a.reg.branch).to_owned(),
+        slug: a.task.slug.0.clone(),
+        title: a.task.title.clone(),
+        origin: a.task.origin,
+        batch: a.task.batch,
+        number: a.task.number,
+        group: a.task.group.clone(),
+        after: a.task.after.iter().map(|id| name_of(inv, id)).collect(),
+        worktree: a.path().map(JsonPath::from),
+        isolation: "worktree",
+        assistant: a.task.assistant.clone(),
+        model: a.task.model.clone(),
+        permission: a.task.permission,
+        base: short_ref(&a.reg.base).to_owned(),
+        base_commit: a.task.base_commit.clone(),
+        tip: a.tip.clone(),
+        created: a.task.created.clone(),
+        run: RunAnswer {
+            state: a.state(),
+            attempt: record.map_or(0, |r| r.attempt),
+            attempts_left: record.map_or(0, |r| r.attempts_left),
+            pid: if live { a.run.address().map(|x| x.supervisor.pid) } else { None },
+            started: record.and_then(|r| r.started.clone()),
+            ended: record.and_then(|r| r.ended.clone()),
+            exit_code: record.and_then(|r| r.exit_code),
+            reason: record.and_then(|r| r.reason.clone()),
+            question: record.and_then(|r| r.question.clone()),
+            resume_at: record.and_then(|r| r.resume_at.clone()),
+            denied: record.map_or(0, |r| r.denied),
+            session: record.and_then(|r| r.session.clone()),
+            last_output: record.and_then(|r| r.last_output.clone()),
+            cost_usd: record.and_then(|r| r.cost_usd),
+            tokens: record.and_then(|r| r.tokens),
+            limits: Limits { time_s: a.task.time_s, stall_s: a.task.stall_s, cost_usd: a.task.cost_usd },
+        },
+        branch_state,
+        ahead: a.tip.as_ref().map(|_| own.len()),
+        behind,
+        landed_as: landed,
+        upstream: None,
+        dirty,
+        operation: a.entry.as_ref().and_then(worktree::Entry::operation),
+        locked: a.entry.as_ref().and_then(|e| e.locked.clone()),
+        tests: TestsAnswer { state: "none", verdict: None, newly_failing: 0, tree: None },
+        ports: BTreeMap::new(),
+        url: None,
+        direct_url: None,
+        serving: None,
+        databases: BTreeMap::new(),
+        env_files: Vec::new(),
+        logs: Logs { transcript: file("events.jsonl"), raw: file("output.log"), setup: file("setup.log"), test: None, app: None },
+        overlap: None,
+        zombie,
+        disk: None,
+        findings,
+    })
+}
+
+/// The name of an agent by its id; the short id where it is gone.
+pub fn name_of(inv: &Inventory, id: &crate::model::agent::AgentId) -> String {
+    inv.agents.iter().find(|a| a.reg.id == *id).map_or_else(|| id.short().to_owned(), |a| a.reg.name.0.clone())
+}
+
+fn batches(inv: &Inventory) -> Vec<BatchAnswer> {
+    let mut out: BTreeMap<u64, BatchAnswer> = BTreeMap::new();
+    for a in &inv.agents {
+        let Some(batch) = a.task.batch else { continue };
+        let b = out.entry(batch).or_insert_with(|| BatchAnswer {
+            batch,
+            started: a.task.created.clone(),
+            list: a.task.list.clone(),
+            settled: true,
+            cost_usd: None,
+            cost_unknown: 0,
+        });
+        b.settled &= a.state().is_none_or(RunState::is_settled);
+        match a.record.as_ref().and_then(|r| r.cost_usd) {
+            Some(c) => b.cost_usd = Some(b.cost_usd.unwrap_or(0.0) + c),
+            None => b.cost_unknown += 1,
+        }
+    }
+    out.into_values().collect()
+}
+
+/// Where an agent's tree is, or will be.
+pub fn place_of(a: &Agent) -> Option<PathBuf> {
+    a.path().map(Path::to_owned)
+}

@@ -1,0 +1,217 @@
+//! What will happen, as a value: settings and the approved commands, decided once, frozen, handed to the supervisor.
+
+use super::{Context, Error, Loaded, Result};
+use crate::config::{self, Approval, ApprovedPlan, CommandSpec, Project, Sources, settings};
+use crate::git::worktree;
+use crate::place::adapter::{self, Adapter, Custom, Program};
+use crate::runtime::files;
+use crate::runtime::user::{Approvals, UserState};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Everything a supervisor needs that the task object does not say. Written to the run folder (0600) when an agent is
+/// handed over; nothing in it is looked up again later.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunPlan {
+    /// Where the tree will be.
+    pub path: PathBuf,
+    /// The repository's label.
+    pub repo: String,
+    /// The checkout ignored files are taken from.
+    pub source: Option<PathBuf>,
+    /// Patterns of ignored files to copy.
+    pub copy: Vec<String>,
+    /// Directories to clone.
+    pub clone: Vec<String>,
+    /// Whether a directory that cannot be cloned is copied.
+    pub clone_fallback_copy: bool,
+    /// Bytes a copied directory may have.
+    pub clone_limit: u64,
+    /// Whether files that look like production secrets are copied.
+    pub copy_secrets: bool,
+    /// `none`, `local` or `recursive`.
+    pub submodules: String,
+    /// Approved commands for every new worktree.
+    pub setup: Vec<CommandSpec>,
+    /// What `retry --cost` allows instead of the task's own limit.
+    pub cost_override: Option<f64>,
+    /// Scripts in the repository that the approved commands name, with the digests they were approved with.
+    pub scripts: BTreeMap<String, Option<String>>,
+    /// The assistant.
+    pub adapter: Option<Adapter>,
+    /// Untracked files that are not work.
+    pub throw_away: Vec<String>,
+    /// Whether what the assistant left uncommitted is committed for it.
+    pub commit_leftovers: bool,
+    /// Whether commits may be signed.
+    pub sign: bool,
+    /// The only variables handed on, if set.
+    pub env_allow: Option<Vec<String>>,
+    /// Bytes a captured file may have.
+    pub capture_max_file: u64,
+    /// Bytes that must stay free for a start.
+    pub min_free: u64,
+    /// How to notify.
+    pub notify: Option<String>,
+    /// At most this many in the repository, read anew at each slot unless this says otherwise.
+    pub parallel: usize,
+}
+
+/// Reads settings and the project's file.
+pub(super) fn load(ctx: &Context, flags: &config::Flags) -> Result<Loaded> {
+    let source = match (&ctx.repo().toplevel, ctx.here()?) {
+        (Some(top), None) => Some(top.clone()),
+        _ => ctx.repo().main_worktree.clone(),
+    };
+    let project = match &source {
+        Some(dir) => config::project::load(&dir.join(config::project::FILE_NAME))?,
+        None => from_commit(ctx)?,
+    };
+    let local = config::project::load(&ctx.repo().agents_dir().join("config.toml"))?;
+    let values = ctx.repo().settings()?;
+    let git = |key: &str| -> Vec<settings::ConfigValue> {
+        let scope = |s: &str| match s {
+            "system" => settings::Scope::System,
+            "global" => settings::Scope::Global,
+            "worktree" => settings::Scope::Worktree,
+            "command" => settings::Scope::Command,
+            _ => settings::Scope::Local,
+        };
+        let found = values.iter().filter(|(_, k, _)| k.eq_ignore_ascii_case(key));
+        found.map(|(s, _, v)| settings::ConfigValue { value: v.clone(), scope: scope(s) }).collect()
+    };
+    let env = |key: &str| std::env::var(key).ok();
+    let sources = Sources { flags, env: &env, git: &git, local: local.as_ref(), project: project.as_ref() };
+    let (settings, warnings) = config::resolve(&sources)?;
+    let project = match (project, local) {
+        (Some(p), Some(l)) => p.overlaid(l),
+        (Some(p), None) => p,
+        (None, Some(l)) => l,
+        (None, None) => Project::default(),
+    };
+    Ok(Loaded { settings, project, warnings, source })
+}
+
+/// The project's file as the commit of a bare repository's branch has it.
+fn from_commit(ctx: &Context) -> Result<Option<Project>> {
+    let worktree::Head::Branch(branch) = worktree::head(ctx.repo(), &ctx.repo().common_dir) else { return Ok(None) };
+    let Some(commit) = crate::git::refs::resolve_commit(ctx.repo(), &branch)? else { return Ok(None) };
+    let Some(entry) = ctx.state.objects.tree(&commit)?.into_iter().find(|e| e.name == config::project::FILE_NAME.as_bytes()) else {
+        return Ok(None);
+    };
+    let bytes = ctx.state.objects.blob(&entry.id)?.unwrap_or_default();
+    let origin = format!("{}:{}", crate::model::task::short_ref(&branch), config::project::FILE_NAME);
+    Ok(Some(config::project::parse(&bytes, &origin).map_err(|mistakes| config::Error::Project { mistakes })?))
+}
+
+/// Asks the gate about the commands of the project's file.
+pub fn approval(ctx: &Context, project: &Project) -> Result<Approval> {
+    let wanted = config::wanted(project, &|path| script(ctx, path));
+    if wanted.is_empty() {
+        return Ok(Approval::Approved(ApprovedPlan::nothing()));
+    }
+    let approvals = Approvals::load(&UserState::open()?)?;
+    Ok(config::approve(wanted, &approvals, &ctx.repo().identity()?))
+}
+
+/// An in-repository script, as the commit that is checked out has it.
+fn script(ctx: &Context, path: &str) -> Option<Vec<u8>> {
+    let head = match worktree::head(ctx.repo(), &ctx.repo().git_dir) {
+        worktree::Head::Branch(b) => crate::git::refs::resolve_commit(ctx.repo(), &b).ok()??,
+        worktree::Head::Detached(id) => id,
+        worktree::Head::Unknown => return None,
+    };
+    let mut at = head;
+    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
+    for (i, part) in parts.iter().enumerate() {
+        let entry = ctx.state.objects.tree(&at).ok()?.into_iter().find(|e| e.name == part.as_bytes())?;
+        if entry.is_tree == (i + 1 == parts.len()) {
+            return None;
+        }
+        at = entry.id;
+    }
+    ctx.state.objects.blob(&at).ok()?
+}
+
+/// The approved plan, or the refusal that names what must be approved. `needs`: whether anything of it will be run.
+pub fn approved(ctx: &Context, project: &Project) -> Result<ApprovedPlan> {
+    match approval(ctx, project)? {
+        Approval::Approved(plan) => Ok(plan),
+        Approval::Needed { wanted, changed } => Err(Error::Many {
+            what: if changed.is_some() {
+                format!("'{}' changed what it runs since you approved it", config::project::FILE_NAME)
+            } else {
+                format!("'{}' wants to run commands that you have not approved", config::project::FILE_NAME)
+            },
+            items: changed.unwrap_or_else(|| wanted.text()).lines().map(str::to_owned).collect(),
+            hint: Some("'git agents trust' shows and approves them".into()),
+        }),
+    }
+}
+
+/// The plan for one agent.
+pub fn run_plan(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, path: PathBuf, assistant: Option<&str>) -> Result<RunPlan> {
+    let s = &loaded.settings;
+    let adapter = assistant.map(|name| resolve_adapter(approved, name)).transpose()?;
+    let mut throw_away = s.throw_away.clone();
+    throw_away.extend(approved.throw_away().iter().cloned());
+    Ok(RunPlan {
+        path,
+        repo: ctx.repo().label(),
+        source: loaded.source.clone(),
+        copy: s.copy.clone(),
+        clone: s.clone.clone(),
+        clone_fallback_copy: s.clone_fallback == config::project::CloneFallback::Copy,
+        clone_limit: s.clone_limit,
+        copy_secrets: s.copy_secrets.unwrap_or(false),
+        submodules: approved.submodules().word().to_owned(),
+        setup: approved.setup().to_vec(),
+        cost_override: None,
+        scripts: approved.scripts().clone(),
+        adapter,
+        throw_away,
+        commit_leftovers: s.uncommitted == settings::Uncommitted::Commit,
+        sign: s.sign,
+        env_allow: s.env_allow.clone(),
+        capture_max_file: s.capture_max_file,
+        min_free: s.min_free,
+        notify: s.notify.clone(),
+        parallel: s.parallel,
+    })
+}
+
+/// The row of the table for `name`, with what the approved project file says about it.
+pub fn resolve_adapter(approved: &ApprovedPlan, name: &str) -> Result<Adapter> {
+    let customs: BTreeMap<String, Custom> = approved
+        .assistants()
+        .filter_map(|n| {
+            let a = approved.assistant(n)?;
+            let command = a.command.as_ref().map(|c| match c {
+                CommandSpec::Shell(s) => Program::Shell(s.clone()),
+                CommandSpec::Argv(v) => Program::Argv(v.clone()),
+            });
+            let custom = Custom { command, args: a.args.clone().unwrap_or_default(), env: a.env.clone() };
+            Some((n.to_owned(), custom))
+        })
+        .collect();
+    adapter::resolve(name, &customs).map_err(|e| {
+        let mut known: Vec<&str> = adapter::BUILT_IN.to_vec();
+        known.extend(customs.keys().map(String::as_str));
+        Error::refused(
+            e.to_string(),
+            format!("known are: {}; '[assistants.NAME]' in '{}' adds your own", known.join(", "), config::project::FILE_NAME),
+        )
+    })
+}
+
+/// Writes the plan into the run folder.
+pub fn write(run: &super::record::RunDir, plan: &RunPlan) -> Result<()> {
+    let bytes = serde_json::to_vec(plan).expect("a plan is plain JSON");
+    Ok(files::write_durable(&run.file("plan.json"), &bytes)?)
+}
+
+/// Reads it back; `None` where it is gone.
+pub fn read(run: &super::record::RunDir) -> Option<RunPlan> {
+    super::record::read_json(&run.file("plan.json"))
+}

@@ -1,0 +1,313 @@
+//! Removal is a move: captured, locked, then two renames into the trash. The only file that moves or deletes.
+//!
+//! Steps, each recorded before it is taken: `doing = remove` in the registration → capture → `entry.json` in the trash
+//! → tree → admin directory → branch (only at its expected tip) → event → registration gone. What a kill leaves is
+//! brought to one side by [`super::repair`]: back where the tree has not moved yet, forward where it has.
+
+use super::inventory::{Agent, Inventory};
+use super::safe::{self, Allowed, BranchFate, Verdict};
+use super::{Context, Error, Result, create};
+use crate::git::state::{Held, Registration, event};
+use crate::git::{capture, refs, worktree};
+use crate::model::agent::{AgentId, Oid};
+use crate::model::event::Kind;
+use crate::runtime::{clock, files, lock::Lock};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What a trash entry says of itself: everything needed to give it back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Entry {
+    /// Of this format.
+    pub version: u32,
+    /// The agent.
+    pub id: AgentId,
+    /// Its name.
+    pub name: String,
+    /// When it was removed.
+    pub at: String,
+    /// Full name of the branch.
+    pub branch: String,
+    /// Its tip then.
+    pub tip: Option<Oid>,
+    /// Whether the branch was deleted with it.
+    pub branch_deleted: bool,
+    /// The base.
+    pub base: String,
+    /// The fork.
+    pub fork: Oid,
+    /// The last own tip.
+    pub ahead: Option<Oid>,
+    /// Git's id of the worktree.
+    pub worktree: Option<String>,
+    /// Where the tree was.
+    pub path: Option<PathBuf>,
+    /// Where the tree is now.
+    pub tree: PathBuf,
+    /// The reference of the capture.
+    pub capture: Option<String>,
+    /// Whether everything is in place.
+    pub complete: bool,
+}
+
+/// How to remove.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What the user allowed.
+    pub allowed: Allowed,
+    /// Untracked files that are not work.
+    pub throw_away: Vec<String>,
+    /// Bytes a captured file may have.
+    pub capture_max_file: u64,
+    /// Only say what would happen.
+    pub dry_run: bool,
+}
+
+/// What became of one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// In the trash.
+    Removed {
+        /// The branch is gone too.
+        branch_deleted: bool,
+        /// Why the branch stayed.
+        because: Vec<String>,
+        /// Who still works in the directory.
+        visitors: Vec<String>,
+        /// Whether the caller stands in it.
+        standing_in: bool,
+    },
+    /// No longer managed; worktree and branch stay.
+    Released,
+    /// Nothing was touched.
+    Refused {
+        /// Why.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+}
+
+/// Removes one agent by name. The judgement and the move happen under the repository's lock.
+pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
+    let held = ctx.state.lock()?;
+    super::repair::repair(ctx, &held)?;
+    let inv = Inventory::read(ctx)?;
+    let Some(a) = inv.find(name) else {
+        return Err(Error::refused(format!("there is no agent named '{name}'"), "git agents status"));
+    };
+    let facts = safe::facts(ctx, &inv, a, &options.throw_away)?;
+    let (branch, because) = match safe::judge(name, &facts, options.allowed) {
+        Verdict::Refuse { why, hint } => return Ok(Outcome::Refused { why, hint }),
+        Verdict::Release => {
+            if !options.dry_run {
+                release(ctx, &held, a)?;
+            }
+            return Ok(Outcome::Released);
+        }
+        Verdict::Remove { branch, because } => (branch, because),
+    };
+    let standing_in = a.path().is_some_and(|p| ctx.cwd.starts_with(p));
+    let outcome =
+        Outcome::Removed { branch_deleted: branch == BranchFate::Delete, because, visitors: facts.visitors.clone(), standing_in };
+    if options.dry_run {
+        return Ok(outcome);
+    }
+    // Nobody starts it meanwhile.
+    let run_lock = if a.run.dir.is_dir() { Lock::try_take(&a.run.lock_path())? } else { None };
+    if a.run.dir.is_dir() && run_lock.is_none() {
+        return Ok(Outcome::Refused { why: format!("'{name}' is running"), hint: format!("git agents rm --stop {name}") });
+    }
+    if let Some(address) = a.run.address() {
+        crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(5));
+    }
+    take_away(ctx, &held, a, branch, options)?;
+    Ok(outcome)
+}
+
+/// An adopted agent, or one whose tree is somebody else's: our keys and files go, nothing of theirs does.
+fn release(ctx: &Context, held: &Held, a: &Agent) -> Result<()> {
+    if let Some(entry) = &a.entry {
+        for name in ["agents-token", "agents-manifest.json"] {
+            let _ = std::fs::remove_file(entry.admin.join(name));
+        }
+        create::unlock_worktree(ctx, &a.reg)?;
+    }
+    ctx.state.append(held, &[event(&a.reg.id, Kind::Removed, json!({ "released": true, "tip": a.tip }))])?;
+    ctx.state.unregister(held, &a.reg.name)?;
+    Ok(())
+}
+
+fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options: &Options) -> Result<()> {
+    let mut reg = a.reg.clone();
+    if matches!(reg.doing.as_deref(), Some("create" | "checkout")) {
+        // Its creation never came to an end: nothing in it was ever handed to anyone.
+        create::undo_create(ctx, held, &reg)?;
+        ctx.state.append(held, &[event(&reg.id, Kind::Removed, json!({ "unfinished": true }))])?;
+        ctx.state.unregister(held, &reg.name)?;
+        return Ok(());
+    }
+    reg.doing = Some("remove".into());
+    ctx.state.register(held, &reg)?;
+    let label = format!("{}-{}-{}", clock::compact().to_lowercase(), a.task.slug, clock::random_hex(4));
+    let there = a.entry.as_ref().filter(|e| e.link() == worktree::Link::Good);
+    let undo = |why: Error| -> Result<()> {
+        let mut back = reg.clone();
+        back.doing = None;
+        ctx.state.register(held, &back)?;
+        Err(why)
+    };
+    let capture = match there {
+        Some(entry) => {
+            let reference = format!("refs/agents/removed/{label}");
+            let about = json!({ "agent": reg.id, "name": reg.name, "branch": reg.branch, "base": reg.base, "fork": reg.fork, "at": clock::now() });
+            let head = match &entry.head {
+                worktree::Head::Branch(b) => refs::read(ctx.repo(), b)?,
+                worktree::Head::Detached(id) => Some(id.clone()),
+                worktree::Head::Unknown => None,
+            };
+            let wanted = capture::Options { reference: &reference, about, max_file: options.capture_max_file };
+            match capture::take(ctx.repo(), &ctx.state.objects, entry, head.as_ref(), &wanted) {
+                Ok(c) => Some(c.reference),
+                Err(e) => return undo(e.into()),
+            }
+        }
+        None => {
+            // No tree to capture: the tip alone, so that the branch can be given back.
+            match &a.tip {
+                Some(tip) if branch == BranchFate::Delete => {
+                    let reference = format!("refs/agents/removed/{label}");
+                    refs::update_ours(ctx.repo(), &reference, tip, None)?;
+                    Some(reference)
+                }
+                _ => None,
+            }
+        }
+    };
+    let dir = ctx.repo().agents_dir().join("trash").join(&label);
+    files::ensure_private_dir(&dir)?;
+    let tree = match there {
+        Some(entry) => tree_place(&dir, &entry.path, &label)?,
+        None => dir.join("tree"),
+    };
+    let mut record = Entry {
+        version: 1,
+        id: reg.id.clone(),
+        name: reg.name.0.clone(),
+        at: clock::now(),
+        branch: reg.branch.clone(),
+        tip: a.tip.clone(),
+        branch_deleted: branch == BranchFate::Delete,
+        base: reg.base.clone(),
+        fork: reg.fork.clone(),
+        ahead: reg.ahead.clone(),
+        worktree: reg.worktree.clone(),
+        path: a.entry.as_ref().map(|e| e.path.clone()),
+        tree,
+        capture,
+        complete: false,
+    };
+    write_entry(&dir, &record)?;
+    if let Some(entry) = there {
+        worktree::lock(entry, &create::lock_reason(&reg.id))?;
+    }
+    finish(ctx, held, &reg, &dir, &mut record)
+}
+
+/// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already.
+pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path, record: &mut Entry) -> Result<()> {
+    let repo = ctx.repo();
+    if let Some(path) = record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && record.tree.symlink_metadata().is_err()) {
+        let ours = worktree::points_to(path).is_some_and(|t| record.worktree.as_deref().is_some_and(|id| t == admin(ctx, id)));
+        if ours {
+            files::rename_new(path, &record.tree)?;
+            for p in [path.parent(), record.tree.parent()].into_iter().flatten() {
+                files::sync_dir(p)?;
+            }
+        }
+    }
+    if let Some(id) = &record.worktree {
+        let (from, to) = (admin(ctx, id), dir.join("admin"));
+        let ours = worktree::read(repo, id)?.is_some_and(|e| create::has_token(&e, reg));
+        if ours && to.symlink_metadata().is_err() {
+            files::rename_new(&from, &to)?;
+            files::sync_dir(dir)?;
+            files::sync_dir(&repo.common_dir.join("worktrees"))?;
+        }
+    }
+    if record.branch_deleted
+        && let Some(tip) = &record.tip
+    {
+        let elsewhere = worktree::list(repo)?.iter().any(|e| e.head == worktree::Head::Branch(record.branch.clone()))
+            || worktree::head(repo, &repo.common_dir) == worktree::Head::Branch(record.branch.clone());
+        let deleted = !elsewhere && refs::delete(repo, &record.branch, tip).is_ok();
+        if !deleted && refs::read(repo, &record.branch)?.is_some() {
+            record.branch_deleted = false;
+        }
+    }
+    record.complete = true;
+    write_entry(dir, record)?;
+    let removed = event(&reg.id, Kind::Removed, json!({ "tip": record.tip, "branch_deleted": record.branch_deleted, "capture": record.capture }));
+    ctx.state.append(held, &[removed])?;
+    ctx.state.unregister(held, &reg.name)?;
+    Ok(())
+}
+
+fn admin(ctx: &Context, id: &str) -> PathBuf {
+    ctx.repo().common_dir.join("worktrees").join(id)
+}
+
+/// Where a tree goes: into the entry, or, where that is another file system, into a folder of ours beside it, so that
+/// removal stays one rename.
+fn tree_place(dir: &Path, path: &Path, label: &str) -> Result<PathBuf> {
+    use std::os::unix::fs::MetadataExt as _;
+    let dev = |p: &Path| std::fs::metadata(p).map(|m| m.dev()).map_err(files::because("read", p));
+    let parent = path.parent().unwrap_or(path);
+    if dev(dir)? == dev(path)? {
+        return Ok(dir.join("tree"));
+    }
+    if dev(parent)? != dev(path)? {
+        return Err(Error::refused(format!("'{}' is a mount point; it cannot be moved", path.display()), "unmount it first"));
+    }
+    let beside = parent.join(".git-agents-trash");
+    files::ensure_private_dir(&beside)?;
+    Ok(beside.join(label))
+}
+
+/// Writes `entry.json`.
+pub(super) fn write_entry(dir: &Path, record: &Entry) -> Result<()> {
+    Ok(files::write_durable(&dir.join("entry.json"), &serde_json::to_vec_pretty(record).expect("plain JSON"))?)
+}
+
+/// All trash entries, oldest first, with their folders.
+pub fn entries(ctx: &Context) -> Vec<(PathBuf, Entry)> {
+    let top = ctx.repo().agents_dir().join("trash");
+    let mut out: Vec<(PathBuf, Entry)> = std::fs::read_dir(top)
+        .into_iter()
+        .flatten()
+        .filter_map(std::result::Result::ok)
+        .filter_map(|e| Some((e.path(), super::record::read_json(&e.path().join("entry.json"))?)))
+        .collect();
+    out.sort_by(|a, b| a.1.at.cmp(&b.1.at));
+    out
+}
+
+/// Gives up a folder of the trash that holds nothing any more.
+pub(super) fn drop_entry(dir: &Path) -> Result<()> {
+    if dir.join("tree").symlink_metadata().is_ok() || dir.join("admin").symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    for name in ["entry.json"] {
+        let _ = std::fs::remove_file(dir.join(name));
+    }
+    for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {
+        if e.file_name().to_string_lossy().starts_with(".tmp-") {
+            let _ = std::fs::remove_file(e.path());
+        }
+    }
+    match std::fs::remove_dir(dir) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(files::because("remove", dir)(e).into()),
+        _ => Ok(()),
+    }
+}

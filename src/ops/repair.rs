@@ -1,0 +1,112 @@
+//! What every command that takes the repository's lock does first: brings what a kill left to one side or the other.
+
+use super::record::{RunDir, to_event};
+use super::remove::{self, entries};
+use super::{Context, Result, restore};
+use crate::git::state::{Held, event};
+use crate::git::{refs, worktree};
+use crate::model::event::{Event, Kind};
+use serde_json::json;
+
+/// Repairs; whatever cannot be repaired stays as it is and shows in `status`.
+pub fn repair(ctx: &Context, held: &Held) -> Result<()> {
+    let (registrations, _) = ctx.state.registrations()?;
+    for r in &registrations {
+        match r.doing.as_deref() {
+            Some("remove") => finish_removal(ctx, held, r)?,
+            Some("restore") => {
+                if let Some((dir, entry)) = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id) {
+                    restore::finish(ctx, held, r.clone(), &dir, &entry)?;
+                } else {
+                    let mut done = r.clone();
+                    done.doing = None;
+                    done.path = None;
+                    ctx.state.register(held, &done)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    let (registrations, _) = ctx.state.registrations()?;
+    let branches = refs::list(ctx.repo(), &["refs/heads/"])?;
+    let journal = ctx.state.journal()?;
+    let mut missing: Vec<Event> = Vec::new();
+    for r in &registrations {
+        // The exit record is written before the event; the machine may have died in between.
+        let run = RunDir::of(&ctx.state, &r.id);
+        if let Some(exit) = run.exit()
+            && let Some(id) = &exit.event
+            && !journal.get(&r.id).is_some_and(|j| j.events.iter().any(|e| e.id == *id))
+        {
+            missing.push(to_event(&r.id, &exit, json!({})));
+        }
+        // Registered, but the journal is gone or never heard of it.
+        if !journal.contains_key(&r.id) {
+            missing.push(event(&r.id, Kind::Created, json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork })));
+        }
+        // `git branch -m` in its worktree.
+        if r.doing.is_none()
+            && !branches.contains_key(&r.branch)
+            && let Some(entry) = super::create::entry_of(ctx, r)?
+            && let worktree::Head::Branch(now) = &entry.head
+            && *now != r.branch
+            && branches.contains_key(now)
+        {
+            missing.push(event(&r.id, Kind::Renamed, json!({ "from": r.branch, "to": now })));
+            let mut renamed = r.clone();
+            renamed.branch.clone_from(now);
+            ctx.state.register(held, &renamed)?;
+        }
+    }
+    if !missing.is_empty() {
+        ctx.state.append(held, &missing)?;
+    }
+    drop_stale_sterile(ctx);
+    Ok(())
+}
+
+fn finish_removal(ctx: &Context, held: &Held, r: &crate::git::state::Registration) -> Result<()> {
+    let found = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && !e.complete);
+    if let Some((dir, mut entry)) = found {
+        let tree_moved = entry.tree.symlink_metadata().is_ok() || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
+        if tree_moved {
+            return remove::finish(ctx, held, r, &dir, &mut entry);
+        }
+        remove::drop_entry(&dir)?;
+    } else if let Some((dir, mut entry)) = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && e.complete) {
+        // Everything but the event and the registration was done.
+        if super::create::entry_of(ctx, r)?.is_none() {
+            return remove::finish(ctx, held, r, &dir, &mut entry);
+        }
+    }
+    let mut back = r.clone();
+    back.doing = None;
+    ctx.state.register(held, &back)?;
+    if let Some(e) = super::create::entry_of(ctx, r)? {
+        worktree::unlock(&e, |reason| super::create::parse_lock_reason(reason).is_some_and(|(id, owner)| id == r.id && !owner.is_alive()))?;
+    }
+    drop_empty_trash(ctx)
+}
+
+/// A folder of the trash without an entry is what a kill left of making one.
+fn drop_empty_trash(ctx: &Context) -> Result<()> {
+    let top = ctx.repo().agents_dir().join("trash");
+    for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
+        if !e.path().join("entry.json").exists() {
+            remove::drop_entry(&e.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Private git dirs of processes that were killed: nobody uses one for an hour.
+fn drop_stale_sterile(ctx: &Context) {
+    use std::os::unix::fs::MetadataExt as _;
+    let top = ctx.repo().agents_dir().join("sterile");
+    for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
+        let Ok(meta) = e.path().symlink_metadata() else { continue };
+        if meta.modified().ok().and_then(|t| t.elapsed().ok()).is_some_and(|age| age.as_secs() > 3600) {
+            let _ = crate::runtime::files::remove_tree(&e.path(), meta.dev());
+        }
+    }
+}

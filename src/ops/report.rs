@@ -1,0 +1,379 @@
+//! What a batch did, for a person to decide from. Every figure is read from git and the records, none from a claim.
+
+use super::inventory::{Agent, Inventory, JsonPath, own_commits};
+use super::{Context, Result, overlap};
+use crate::git::status::{self, Place};
+use crate::git::sterile::Merge;
+use crate::git::worktree;
+use crate::model::agent::{Name, Oid, RunState};
+use crate::model::event::Kind;
+use crate::model::overlap::{Level, Side, landing_order};
+use crate::model::task::short_ref;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What a person should do about an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Succeeded, nothing newly failing, merges clean with the base now, nothing left over, no flag.
+    Ready,
+    /// Something wants a person's eye; the reasons say what.
+    Look,
+    /// It did not succeed.
+    Failed,
+    /// It changed nothing.
+    Nothing,
+    /// Its parent failed.
+    Skipped,
+}
+
+impl Verdict {
+    /// The public word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Ready => "ready",
+            Verdict::Look => "look",
+            Verdict::Failed => "failed",
+            Verdict::Nothing => "nothing",
+            Verdict::Skipped => "skipped",
+        }
+    }
+}
+
+/// One changed file.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of report fields")]
+pub struct FileAnswer {
+    pub path: JsonPath,
+    /// `null` for a binary file.
+    pub added: Option<usize>,
+    pub removed: Option<usize>,
+}
+
+/// One commit.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of report fields")]
+pub struct CommitAnswer {
+    pub id: Oid,
+    pub subject: String,
+}
+
+/// Something about a branch that a person should know.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of report fields")]
+pub struct Flag {
+    pub kind: &'static str,
+    pub text: String,
+}
+
+/// Where landing would stop.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Conflicts {
+    /// The base: conflicted paths, empty where it merges clean, `null` where it could not be told.
+    pub with_base: Option<Vec<JsonPath>>,
+    /// Other agents of the report.
+    pub with_agents: Vec<WithAgent>,
+}
+
+/// One other agent it meets.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of report fields")]
+pub struct WithAgent {
+    pub agent: Name,
+    /// `null` where it could not be told; `unknown` says why.
+    pub level: Option<Level>,
+    pub paths: Vec<JsonPath>,
+    pub unknown: Option<String>,
+}
+
+/// What to type.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of report fields")]
+pub struct Commands {
+    pub look: String,
+    pub take: Option<String>,
+    pub push: Option<String>,
+    pub drop: String,
+}
+
+/// One agent in the report.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of report fields")]
+pub struct AgentReport {
+    pub name: Name,
+    pub title: String,
+    pub number: Option<u32>,
+    pub group: Option<String>,
+    pub branch: String,
+    pub base: String,
+    pub tip: Option<Oid>,
+    pub assistant: Option<String>,
+    pub state: Option<RunState>,
+    pub verdict: Verdict,
+    pub reasons: Vec<String>,
+    pub claim: Option<String>,
+    pub commits: Vec<CommitAnswer>,
+    pub files: Vec<FileAnswer>,
+    pub left_over: Vec<JsonPath>,
+    pub tests_added: Option<serde_json::Value>,
+    pub tests_removed: Option<serde_json::Value>,
+    pub tests_skipped: Option<serde_json::Value>,
+    pub tests: Option<serde_json::Value>,
+    pub flags: Vec<Flag>,
+    pub url: Option<serde_json::Value>,
+    pub conflicts: Conflicts,
+    pub cost_usd: Option<f64>,
+    pub tokens: Option<u64>,
+    pub duration_s: Option<u64>,
+    pub attempts: u32,
+    pub worktree: Option<JsonPath>,
+    pub commands: Commands,
+}
+
+/// One step of the landing order.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of report fields")]
+pub struct OrderAnswer {
+    pub name: Name,
+    pub conflicts_with_landed: Vec<Name>,
+}
+
+/// `report --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of report fields")]
+pub struct Report {
+    pub version: u32,
+    pub batch: Option<u64>,
+    pub base: Option<String>,
+    pub agents: Vec<AgentReport>,
+    pub order: Vec<OrderAnswer>,
+    pub merged: Option<serde_json::Value>,
+    pub land: Option<String>,
+    pub push: Option<String>,
+}
+
+/// The report over `agents`.
+pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u64>) -> Result<Report> {
+    let mut answers = super::inventory::in_parallel(agents, |a| one(ctx, inv, a))?;
+    // Pairs are judged within one base: what lands elsewhere does not meet here.
+    let mut order = Vec::new();
+    let mut bases: Vec<String> = agents.iter().map(|a| a.reg.base.clone()).collect();
+    bases.sort();
+    bases.dedup();
+    for base_name in &bases {
+        let members: Vec<usize> = (0..agents.len())
+            .filter(|i| agents[*i].reg.base == *base_name && agents[*i].tip.is_some() && !answers[*i].commits.is_empty())
+            .collect();
+        let Some(base) = members.first().and_then(|i| inv.base_tip(agents[*i])) else {
+            for i in members {
+                answers[i].reasons.push(format!("its base '{}' is gone", short_ref(base_name)));
+            }
+            continue;
+        };
+        let sides: Vec<Side> = members
+            .iter()
+            .filter_map(|i| {
+                let a = agents[*i];
+                Some(Side { name: a.reg.name.0.clone(), commit: a.tip.clone()?, group: a.task.group.clone() })
+            })
+            .collect();
+        for (i, merge) in members.iter().zip(overlap::with_base(ctx, &base, &sides)?) {
+            let c = &mut answers[*i];
+            match merge {
+                Merge::Clean(_) => c.conflicts.with_base = Some(Vec::new()),
+                Merge::Conflict(paths) => {
+                    c.reasons.push(format!("conflicts with '{}' in {}", short_ref(base_name), list(&paths)));
+                    c.conflicts.with_base = Some(paths.iter().map(|p| p.as_slice().into()).collect());
+                }
+                Merge::Unknown(why) => c.reasons.push(format!("whether it merges with '{}' is unknown: {why}", short_ref(base_name))),
+            }
+        }
+        let pairs = overlap::verdicts(ctx, &base, &sides)?;
+        for p in &pairs {
+            for (me, other) in [(p.a, p.b), (p.b, p.a)] {
+                let paths: Vec<JsonPath> = p.paths.iter().map(|x| x.as_slice().into()).collect();
+                let name = Name(sides[other].name.clone());
+                answers[members[me]].conflicts.with_agents.push(WithAgent { agent: name, level: p.level, paths, unknown: p.unknown.clone() });
+            }
+        }
+        for (i, met) in landing_order(sides.len(), &pairs) {
+            order.push(OrderAnswer {
+                name: Name(sides[i].name.clone()),
+                conflicts_with_landed: met.into_iter().map(|m| Name(sides[m].name.clone())).collect(),
+            });
+        }
+    }
+    for a in &mut answers {
+        judge(a);
+    }
+    Ok(Report {
+        version: 1,
+        batch,
+        base: bases.first().map(|b| short_ref(b).to_owned()),
+        agents: answers,
+        order,
+        merged: None,
+        land: None,
+        push: None,
+    })
+}
+
+fn list(paths: &[Vec<u8>]) -> String {
+    let shown: Vec<String> = paths.iter().take(3).map(|p| crate::model::text::safe_path(p)).collect();
+    let more = if paths.len() > 3 { format!(" and {} more", paths.len() - 3) } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// The rule, in one place.
+fn judge(a: &mut AgentReport) {
+    a.verdict = match a.state {
+        Some(RunState::Succeeded) if a.reasons.is_empty() && a.flags.is_empty() && a.conflicts.with_base.is_some() => Verdict::Ready,
+        Some(RunState::Unchanged) => Verdict::Nothing,
+        Some(RunState::Skipped) => Verdict::Skipped,
+        Some(RunState::Succeeded) | None => Verdict::Look,
+        Some(s) if s.is_final() => Verdict::Failed,
+        Some(_) => Verdict::Look,
+    };
+    if let Some(s) = a.state.filter(|s| *s != RunState::Succeeded) {
+        let already = a.reasons.iter().any(|r| r.starts_with(s.word()));
+        if !already {
+            a.reasons.insert(0, s.word().to_owned());
+        }
+    }
+}
+
+fn one(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
+    let own = own_commits(ctx, inv, a)?;
+    // Landed work is no longer beyond the base: the journal has noted which commits were its own.
+    let own = if own.is_empty() { noted_commits(inv, a) } else { own };
+    let mut commits = Vec::new();
+    for id in own.iter().rev() {
+        if let Some(c) = ctx.state.objects.commit(id)? {
+            commits.push(CommitAnswer { id: c.id, subject: crate::model::text::one_line(&c.subject, 200) });
+        }
+    }
+    let from = super::inventory::start_commit(inv.journal.get(&a.reg.id)).unwrap_or_else(|| a.reg.fork.clone());
+    let files = match &a.tip {
+        Some(tip) if !commits.is_empty() => numstat(ctx, &from, tip)?,
+        _ => Vec::new(),
+    };
+    let mut reasons = Vec::new();
+    if let Some(reason) = a.record.as_ref().and_then(|r| r.reason.clone()) {
+        let state = a.state().map_or("", RunState::word);
+        reasons.push(if a.state() == Some(RunState::Succeeded) { reason } else { format!("{state}: {reason}") });
+    }
+    let mut left_over = Vec::new();
+    match &a.entry {
+        Some(e) if e.link() == worktree::Link::Good => {
+            let head = match &e.head {
+                worktree::Head::Branch(b) => inv.refs.get(b).cloned(),
+                worktree::Head::Detached(id) => Some(id.clone()),
+                worktree::Head::Unknown => None,
+            };
+            match status::changes(ctx.repo(), &ctx.state.objects, &Place { worktree: &e.path, admin: &e.admin, head: head.as_ref() }) {
+                Ok(c) => left_over = c.all().map(|p| JsonPath::from(p.as_slice())).collect(),
+                Err(err) => reasons.push(format!("its uncommitted files cannot be read: {err}")),
+            }
+            if !left_over.is_empty() {
+                let shown: Vec<String> = left_over.iter().take(3).map(JsonPath::text).collect();
+                let more = if left_over.len() > 3 { format!(" and {} more", left_over.len() - 3) } else { String::new() };
+                reasons.push(format!("not committed: {}{more}", shown.join(", ")));
+            }
+            if let Some(op) = e.operation() {
+                reasons.push(format!("in the middle of a {op}"));
+            }
+        }
+        _ if a.reg.doing.is_none() => reasons.push("its worktree is missing".into()),
+        _ => {}
+    }
+    let mut flags = Vec::new();
+    if let Some(r) = &a.record {
+        if r.denied > 0 {
+            flags.push(Flag { kind: "denied", text: format!("{} actions were refused to the assistant", r.denied) });
+        }
+        for s in &r.survivors {
+            flags.push(Flag { kind: "survivor", text: format!("a process of it is still running: {s}") });
+        }
+    }
+    outside(&a.task.files, &files, &mut flags);
+    let record = a.record.as_ref();
+    let name = &a.reg.name;
+    Ok(AgentReport {
+        name: name.clone(),
+        title: a.task.title.clone(),
+        number: a.task.number,
+        group: a.task.group.clone(),
+        branch: short_ref(&a.reg.branch).to_owned(),
+        base: short_ref(&a.reg.base).to_owned(),
+        tip: a.tip.clone(),
+        assistant: a.task.assistant.clone(),
+        state: a.state(),
+        verdict: Verdict::Look,
+        reasons,
+        claim: record.and_then(|r| r.claim.as_deref()).map(|c| crate::model::text::safe_text(c.as_bytes())),
+        commits,
+        files,
+        left_over,
+        tests_added: None,
+        tests_removed: None,
+        tests_skipped: None,
+        tests: None,
+        flags,
+        url: None,
+        conflicts: Conflicts::default(),
+        cost_usd: record.and_then(|r| r.cost_usd),
+        tokens: record.and_then(|r| r.tokens),
+        duration_s: record.and_then(|r| crate::runtime::clock::seconds_between(r.started.as_deref()?, r.ended.as_deref()?)),
+        attempts: record.map_or(0, |r| r.attempt),
+        worktree: a.path().map(JsonPath::from),
+        commands: Commands {
+            look: format!("git diff {}...{}", short_ref(&a.reg.base), short_ref(&a.reg.branch)),
+            take: Some(format!("git merge {}", short_ref(&a.reg.branch))),
+            push: Some(format!("git push -u origin {}", short_ref(&a.reg.branch))),
+            drop: format!("git agents rm -D {name}"),
+        },
+    })
+}
+
+/// The commits the journal noted as its own, newest first.
+fn noted_commits(inv: &Inventory, a: &Agent) -> Vec<Oid> {
+    let Some(j) = inv.journal.get(&a.reg.id) else { return Vec::new() };
+    let mut out: Vec<Oid> = j.all(&Kind::Commit).filter_map(|e| Oid::parse(e.text("commit")?)).collect();
+    out.reverse();
+    out
+}
+
+/// Lines added and removed, file by file, by git itself with nothing of the repository's running.
+fn numstat(ctx: &Context, from: &Oid, to: &Oid) -> Result<Vec<FileAnswer>> {
+    let args = ["diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", &from.0, &to.0];
+    let out = ctx.repo().call(args).run()?;
+    let mut files = Vec::new();
+    for line in out.split(|b| *b == 0).filter(|l| !l.is_empty()) {
+        let mut parts = line.splitn(3, |b| *b == b'\t');
+        let number = |f: Option<&[u8]>| f.and_then(|f| std::str::from_utf8(f).ok()).and_then(|s| s.parse().ok());
+        let (added, removed, path) = (number(parts.next()), number(parts.next()), parts.next().unwrap_or_default());
+        files.push(FileAnswer { path: path.into(), added, removed });
+    }
+    Ok(files)
+}
+
+/// Files outside the task's `files`.
+fn outside(patterns: &[String], files: &[FileAnswer], flags: &mut Vec<Flag>) {
+    if patterns.is_empty() {
+        return;
+    }
+    let mut set = globset::GlobSetBuilder::new();
+    for p in patterns {
+        if let Ok(g) = globset::Glob::new(p) {
+            set.add(g);
+        }
+    }
+    let Ok(set) = set.build() else { return };
+    let out: Vec<String> = files.iter().map(|f| f.path.text()).filter(|p| !set.is_match(p)).collect();
+    if !out.is_empty() {
+        let more = if out.len() > 3 { format!(" and {} more", out.len() - 3) } else { String::new() };
+        let shown: Vec<&str> = out.iter().take(3).map(String::as_str).collect();
+        flags.push(Flag { kind: "outside-files", text: format!("changed outside '{}': {}{more}", patterns.join(" "), shown.join(", ")) });
+    }
+}

@@ -1,0 +1,298 @@
+//! Whether an environment may go, and what goes with it. Facts in, verdict out; every command that removes asks here.
+//!
+//! Any error, time-out or unknown is a reason to keep.
+
+use super::inventory::{Agent, Inventory};
+use super::{Context, Result};
+use crate::git::status::{self, Place};
+use crate::git::{sterile, worktree};
+use crate::model::agent::{Oid, Origin};
+use crate::model::event::Kind;
+use crate::runtime::process;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+/// What is known about an environment that is to be removed.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Its worktree and branch are somebody else's.
+    pub adopted: bool,
+    /// A supervisor or a person holds its lock.
+    pub live: bool,
+    /// Whoever else stands in its directory: pid and command.
+    pub visitors: Vec<String>,
+    /// Locked by a person: the reason.
+    pub locked_by_person: Option<String>,
+    /// The links between tree and admin directory: `None` is sound.
+    pub broken_link: Option<String>,
+    /// There is no directory.
+    pub missing: bool,
+    /// The operation that is in the middle of something.
+    pub operation: Option<String>,
+    /// The branch is in its base.
+    pub landed: bool,
+    /// The branch has no own commit.
+    pub fresh: bool,
+    /// The branch is gone.
+    pub branch_gone: bool,
+    /// Another branch than its own is checked out there.
+    pub other_branch: Option<String>,
+    /// Modified, staged, untracked or hidden files that count as work.
+    pub left_over: Vec<String>,
+    /// What could not be found out.
+    pub unknown: Option<String>,
+}
+
+/// What to do with the branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BranchFate {
+    /// It goes.
+    Delete,
+    /// It stays.
+    Keep,
+}
+
+/// Whether it may be removed when somebody asks for it by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes to the trash.
+    Remove {
+        /// And its branch.
+        branch: BranchFate,
+        /// Why the branch stays.
+        because: Vec<String>,
+    },
+    /// Registration and environment only; worktree and branch are somebody else's.
+    Release,
+    /// No; why, what to do, and whether a flag changes it.
+    Refuse {
+        /// Why.
+        why: String,
+        /// What to do.
+        hint: String,
+    },
+}
+
+/// What the user allowed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allowed {
+    /// `-D`: the branch too, whatever is on it.
+    pub delete_branch: bool,
+    /// `--force`: an operation in progress, or what was adopted.
+    pub force: bool,
+}
+
+/// The table of removal for what was asked for by name.
+pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
+    let refuse = |why: String, hint: String| Verdict::Refuse { why, hint };
+    if facts.live {
+        return refuse(format!("'{name}' is running"), format!("'git agents rm --stop {name}' ends it first"));
+    }
+    if let Some(reason) = &facts.locked_by_person {
+        let because = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        return refuse(format!("the worktree of '{name}' is locked{because}"), "git worktree unlock releases it".into());
+    }
+    if facts.adopted && !allowed.force {
+        return Verdict::Release;
+    }
+    if let Some(why) = &facts.broken_link {
+        return refuse(format!("the directory of '{name}' {why}"), "nothing was touched; look at 'git worktree list'".into());
+    }
+    if let Some(why) = &facts.unknown {
+        return refuse(format!("'{name}' cannot be judged: {why}"), "nothing was touched".into());
+    }
+    if let Some(op) = &facts.operation
+        && !allowed.force
+    {
+        return refuse(format!("'{name}' is in the middle of a {op}"), format!("finish it, or 'git agents rm --force {name}'"));
+    }
+    let mut because = Vec::new();
+    if let Some(other) = &facts.other_branch {
+        because.push(format!("its worktree has '{other}' checked out"));
+    }
+    if !facts.landed && !facts.fresh {
+        because.push("it is not landed".to_owned());
+    }
+    if !facts.left_over.is_empty() {
+        because.push(summary(&facts.left_over));
+    }
+    if facts.branch_gone {
+        return Verdict::Remove { branch: BranchFate::Keep, because: Vec::new() };
+    }
+    let delete = (because.is_empty() && !facts.adopted) || allowed.delete_branch;
+    Verdict::Remove { branch: if delete { BranchFate::Delete } else { BranchFate::Keep }, because }
+}
+
+fn summary(paths: &[String]) -> String {
+    let shown: Vec<&str> = paths.iter().take(3).map(String::as_str).collect();
+    let more = paths.len().saturating_sub(shown.len());
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("uncommitted files: {}{tail}", shown.join(", "))
+}
+
+/// Gathers the facts about one agent. What cannot be found out is said in the facts.
+pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -> Result<Facts> {
+    let mut f = Facts { adopted: a.task.origin == Origin::Adopt, live: a.run.is_alive()?, ..Facts::default() };
+    f.branch_gone = a.tip.is_none();
+    f.fresh = !has_own_commit(ctx, inv, a);
+    f.landed = !f.fresh && landed(ctx, inv, a)?.is_some();
+    let Some(entry) = &a.entry else {
+        f.missing = true;
+        return Ok(f);
+    };
+    match entry.link() {
+        worktree::Link::Good => {}
+        worktree::Link::Missing => f.missing = true,
+        worktree::Link::Broken(why) => f.broken_link = Some(why),
+    }
+    if let Some(reason) = &entry.locked {
+        match super::create::parse_lock_reason(reason) {
+            Some((id, owner)) if id == a.reg.id && (!owner.is_alive() || owner == process::me()) => {}
+            Some(_) if f.live => {}
+            _ => f.locked_by_person = Some(reason.clone()),
+        }
+    }
+    f.operation = entry.operation();
+    if let worktree::Head::Branch(b) = &entry.head
+        && *b != a.reg.branch
+    {
+        f.other_branch = Some(crate::model::task::short_ref(b).to_owned());
+    }
+    if !f.missing && f.broken_link.is_none() {
+        match left_over(ctx, inv, a, entry, throw_away) {
+            Ok(files) => f.left_over = files,
+            Err(e) => f.unknown = Some(e.to_string()),
+        }
+        f.visitors = process::standing_in(&entry.path)
+            .into_iter()
+            .map(|(id, _)| format!("{} (pid {})", process::command_line(id.pid), id.pid))
+            .collect();
+    }
+    Ok(f)
+}
+
+/// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours
+/// aside. Asked of git in the sterile dir with nothing hidden.
+fn left_over(ctx: &Context, inv: &Inventory, a: &Agent, entry: &worktree::Entry, throw_away: &[String]) -> Result<Vec<String>> {
+    let head = match &entry.head {
+        worktree::Head::Branch(b) => inv.refs.get(b).cloned(),
+        worktree::Head::Detached(id) => Some(id.clone()),
+        worktree::Head::Unknown => None,
+    };
+    let place = Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() };
+    let changes = sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?;
+    let patterns = patterns(throw_away);
+    let manifest = super::create::manifest(entry);
+    let untracked = changes.untracked.iter().filter(|p| {
+        let path = std::path::Path::new(std::ffi::OsStr::new(std::str::from_utf8(p).unwrap_or("\u{fffd}")));
+        !patterns.is_match(path) && !manifest.is_unchanged(&entry.path, p)
+    });
+    let mut out: Vec<String> = changes.modified.iter().chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
+    for (path, id) in status::hidden(ctx.repo(), &place)? {
+        let file = entry.path.join(std::ffi::OsStr::new(std::str::from_utf8(&path).unwrap_or_default()));
+        let differs = std::fs::symlink_metadata(&file).is_ok() && !ctx.state.objects.is_blob_of_file(&id, &file);
+        if differs {
+            out.push(show(&path));
+        }
+    }
+    out.sort();
+    out.dedup();
+    Ok(out)
+}
+
+fn show(p: &[u8]) -> String {
+    crate::model::text::safe_path(p)
+}
+
+fn patterns(list: &[String]) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for p in list {
+        for form in [p.clone(), format!("**/{p}")] {
+            if let Ok(g) = Glob::new(&form) {
+                set.add(g);
+            }
+        }
+    }
+    set.build().unwrap_or_else(|_| GlobSet::empty())
+}
+
+/// Whether the branch has a commit that was made on it: noted in the journal, or in the reflog of the branch or of its
+/// worktree as a commit, amend, cherry-pick, revert, am, real merge or rebase pick.
+pub fn has_own_commit(ctx: &Context, inv: &Inventory, a: &Agent) -> bool {
+    if inv.journal.get(&a.reg.id).is_some_and(|j| j.last(&Kind::Commit).is_some()) || a.reg.ahead.is_some() {
+        return true;
+    }
+    let mut lines = String::new();
+    if ctx.repo().reftable {
+        for name in [Some(a.reg.branch.clone())].into_iter().flatten() {
+            lines += &ctx.repo().call(["log", "-g", "--format=%gs", &name, "--"]).text().unwrap_or_default();
+        }
+        return lines.lines().any(is_own_entry);
+    }
+    let mut logs = vec![ctx.repo().common_dir.join("logs").join(&a.reg.branch)];
+    logs.extend(a.entry.as_ref().map(|e| e.admin.join("logs/HEAD")));
+    logs.iter().any(|p| {
+        let text = std::fs::read(p).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+        text.lines().filter_map(|l| l.split_once('\t')).any(|(_, what)| is_own_entry(what))
+    })
+}
+
+fn is_own_entry(what: &str) -> bool {
+    let made = ["commit", "cherry-pick", "revert", "am", "rebase (pick)", "rebase (squash)", "rebase (fixup)", "rebase (reword)"];
+    let kind = what.split(':').next().unwrap_or_default();
+    made.iter().any(|m| kind == *m || kind.starts_with(&format!("{m} ("))) || (kind.starts_with("merge ") && !what.contains("Fast-forward"))
+}
+
+/// The commit of the base that holds the branch's work, where it does: the tip is an ancestor of the base or of its
+/// remote-tracking branch, or merging it there would add nothing. Judged in the sterile dir; unknown is "no".
+pub fn landed(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<Option<Oid>> {
+    Ok(landed_all(ctx, inv, &[a])?.pop().flatten())
+}
+
+/// [`landed`] for many, with one process of git for all of them.
+pub fn landed_all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<Vec<Option<Oid>>> {
+    let mut out: Vec<Option<Oid>> = vec![None; agents.len()];
+    let mut asked: Vec<(usize, Oid, Oid)> = Vec::new();
+    for (i, a) in agents.iter().enumerate() {
+        let Some(tip) = &a.tip else { continue };
+        // Nothing happened on the base since the fork: then nothing can have landed.
+        let bases: Vec<Oid> = bases(inv, a).into_iter().filter(|b| *b != a.reg.fork && *b != a.task.base_commit).collect();
+        if bases.is_empty() || !has_own_commit(ctx, inv, a) {
+            continue;
+        }
+        for base in bases {
+            if ctx.state.objects.is_ancestor(tip, &base)? {
+                out[i] = Some(base);
+                break;
+            }
+            asked.push((i, base, tip.clone()));
+        }
+    }
+    asked.retain(|(i, _, _)| out[*i].is_none());
+    if asked.is_empty() {
+        return Ok(out);
+    }
+    let pairs: Vec<(Oid, Oid)> = asked.iter().map(|(_, b, t)| (b.clone(), t.clone())).collect();
+    let merges = sterile::merges(ctx.repo(), &ctx.state.objects, Some(&pairs[0].0), &pairs)?;
+    for ((i, base, _), merge) in asked.into_iter().zip(merges) {
+        if let sterile::Merge::Clean(tree) = merge
+            && out[i].is_none()
+            && ctx.state.objects.commit(&base)?.is_some_and(|c| c.tree == tree)
+        {
+            out[i] = Some(base);
+        }
+    }
+    Ok(out)
+}
+
+/// The base, and its remote-tracking branch where there is one of the same name.
+fn bases(inv: &Inventory, a: &Agent) -> Vec<Oid> {
+    let mut out: Vec<Oid> = inv.base_tip(a).into_iter().collect();
+    let short = crate::model::task::short_ref(&a.reg.base);
+    for (name, id) in inv.refs.range("refs/remotes/".to_owned()..) {
+        let Some(rest) = name.strip_prefix("refs/remotes/") else { break };
+        if rest.split_once('/').is_some_and(|(_, b)| b == short) && !out.contains(id) {
+            out.push(id.clone());
+        }
+    }
+    out
+}

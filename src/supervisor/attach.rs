@@ -1,0 +1,127 @@
+//! A person sits down in an assistant's place: its session, interactive, in this terminal, in its worktree.
+//!
+//! The agent's lock is held by this foreground process; the child inherits the terminal. No pty of ours.
+
+use super::{Agent, attempt, life, take_over};
+use crate::config::template;
+use crate::git::refs;
+use crate::git::state::event;
+use crate::model::agent::{AgentId, RunState};
+use crate::model::event::Kind;
+use crate::ops::{Context, Error, Result, create, plan, record::RunDir};
+use crate::place::adapter::{self, CallInput};
+use crate::place::job::{Job, environment};
+use crate::runtime::lock::Lock;
+use crate::runtime::signals::Signals;
+use crate::runtime::{clock, files};
+use serde_json::json;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+
+/// Runs the interactive form in the worktree of `id`, or the user's shell where there is none. Its exit code.
+///
+/// The plan must have been written to the run folder by the caller.
+pub fn attach(ctx: &Context, id: &AgentId, fresh: bool) -> Result<i32> {
+    let run = RunDir::of(&ctx.state, id);
+    run.ensure()?;
+    let lock = Lock::try_take(&run.lock_path())?
+        .ok_or_else(|| Error::refused("it is running", "'git agents stop' ends it, then attach"))?;
+    let previous = run.exit().or_else(|| run.live());
+    let mut agent: Agent = take_over(ctx.clone(), id, lock, Signals::none(), clock::random_hex(16))?;
+    if let Some(p) = previous {
+        agent.record = p;
+    }
+    let entry = create::check_place(&agent.ctx, &agent.reg)?;
+    create::lock_worktree(&agent.ctx, &agent.reg)?;
+    attempt::capture(&agent, "before a person sat down");
+    if fresh {
+        agent.record.session = None;
+    }
+    agent.record.state = RunState::Attached;
+    agent.record.reason = None;
+    agent.record.question = None;
+    agent.record.started.get_or_insert_with(clock::now);
+    agent.record.boot = crate::runtime::process::boot_id();
+    run.clear_exit()?;
+    agent.publish_address();
+    agent.publish();
+    let begin = refs::read(ctx.repo(), &agent.reg.branch)?;
+    let held = ctx.state.lock()?;
+    let what = json!({ "attempt": agent.record.attempt, "start": begin, "attached": true });
+    ctx.state.append(&held, &[event(id, Kind::Attempt, what)])?;
+    drop(held);
+    let (argv, env) = interactive(&agent, &entry.path)?;
+    let job = Job {
+        argv,
+        env,
+        env_allow: agent.plan.env_allow.clone(),
+        cwd: entry.path.clone(),
+        stdin: None,
+        token: agent.address.token.clone(),
+        grace: std::time::Duration::from_secs(10),
+    };
+    let code = in_terminal(&job)?;
+    agent.record.exit_code = Some(code);
+    let after = refs::read(ctx.repo(), &agent.reg.branch)?;
+    let place = crate::git::status::Place { worktree: &entry.path, admin: &entry.admin, head: after.as_ref() };
+    let dirty = crate::git::status::changes(ctx.repo(), &ctx.state.objects, &place).is_ok_and(|c| !c.is_empty());
+    let inv = crate::ops::inventory::Inventory::read(ctx)?;
+    let own = inv.agents.iter().find(|a| a.reg.id == *id).map(|a| crate::ops::inventory::own_commits(ctx, &inv, a)).transpose()?;
+    let nothing = own.is_none_or(|o| o.is_empty()) && !dirty;
+    let (state, reason) = match (code, nothing) {
+        (0, false) => (RunState::Succeeded, None),
+        (0, true) => (RunState::Unchanged, Some("nothing was changed".to_owned())),
+        (c, _) => (RunState::Failed, Some(format!("the interactive session exited with {c}"))),
+    };
+    life::settle(&mut agent, state, reason);
+    Ok(code)
+}
+
+/// The command and its variables.
+fn interactive(agent: &Agent, worktree: &Path) -> Result<(Vec<OsString>, Vec<(String, OsString)>)> {
+    let mut env = attempt::variables(agent, worktree);
+    let row = agent.plan.adapter.as_ref().filter(|r| !r.interactive.is_empty());
+    let Some(row) = row else {
+        let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+        return Ok((vec![shell], env));
+    };
+    let exe = std::env::current_exe().map_err(files::because("find", Path::new("git-agents")))?;
+    let prompt_file = agent.run.file("prompt.md");
+    files::write_atomic(&prompt_file, agent.task.prompt.as_bytes())?;
+    let values = attempt::values(agent, worktree);
+    let input = CallInput {
+        prompt: &agent.task.prompt,
+        prompt_file: &prompt_file,
+        model: agent.task.model.as_deref(),
+        permission: agent.task.permission,
+        session: agent.record.session.as_deref(),
+        resume: agent.record.session.is_some(),
+        values: &values,
+        self_exe: &exe,
+    };
+    let call = adapter::interactive(row, &input, &|t, v| template::render(t, v).map_err(|e| e.to_string())).map_err(|e| Error::Place(e.into()))?;
+    env.extend(call.env);
+    Ok((call.argv, env))
+}
+
+/// Runs a command with the caller's terminal in the environment of an agent; its exit code, 128+n for a signal.
+#[expect(clippy::disallowed_methods, reason = "a person's own command, in this terminal")]
+pub fn in_terminal(job: &Job) -> Result<i32> {
+    let (program, args) = job.argv.split_first().ok_or_else(|| Error::refused("no command", "name one"))?;
+    let mut command = std::process::Command::new(program);
+    command.args(args).current_dir(&job.cwd);
+    environment(&mut command, job);
+    for v in ["GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_TERMINAL_PROMPT", "GIT_PAGER", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE"] {
+        command.env_remove(v);
+    }
+    let status = command.status().map_err(files::because("start", Path::new(program)))?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// The plan of an agent as it is attached to: written for [`attach`].
+pub fn write_plan(ctx: &Context, id: &AgentId, plan: &plan::RunPlan) -> Result<()> {
+    let run = RunDir::of(&ctx.state, id);
+    run.ensure()?;
+    plan::write(&run, plan)
+}

@@ -1,0 +1,357 @@
+//! From accepted to settled: waits, prepares, runs attempts, decides, writes how it ended.
+
+use super::slots::{self, Turn};
+use super::{Agent, attempt, notify, say};
+use crate::git::state::event;
+use crate::git::{refs, sterile};
+use crate::model::agent::{Oid, RunState};
+use crate::model::event::Kind;
+use crate::ops::create::{self, Step};
+use crate::ops::record::{RunDir, to_event};
+use crate::ops::{Error, Result, plan, start};
+use crate::place::job::{self, Happening, Job, Stop};
+use crate::runtime::{clock, files};
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+
+/// The whole life of a supervised agent.
+pub fn live(agent: &mut Agent) {
+    let ended = run(agent);
+    let (state, reason) = match ended {
+        Ok(end) => end,
+        Err(e) => {
+            say(&format!("error: {e}"));
+            let hint = e.hint().map(|h| format!("; {h}")).unwrap_or_default();
+            (RunState::Failed, Some(format!("{e}{hint}")))
+        }
+    };
+    settle(agent, state, reason);
+}
+
+type End = (RunState, Option<String>);
+
+fn run(agent: &mut Agent) -> Result<End> {
+    let mut back_off = Duration::from_secs(1);
+    loop {
+        let tips = match slots::parents(agent)? {
+            Turn::Yes(tips) => tips,
+            Turn::Stopped => return Ok((RunState::Stopped, None)),
+            Turn::Never(state, why) => return Ok((state, Some(why))),
+        };
+        let permit = match slots::turn(agent)? {
+            Turn::Yes(p) => p,
+            Turn::Stopped => return Ok((RunState::Stopped, None)),
+            Turn::Never(state, why) => return Ok((state, Some(why))),
+        };
+        agent.record.state = RunState::Preparing;
+        agent.publish();
+        let assistant = agent.task.assistant.clone().unwrap_or_default();
+        match prepare(agent, tips)? {
+            None => {}
+            Some(end) => {
+                if let (RunState::Failed, Some(why)) = (&end.0, &end.1) {
+                    start::note_start(&agent.ctx, &assistant, Some(why))?;
+                }
+                return Ok(end);
+            }
+        }
+        let done = attempt::run(agent)?;
+        drop(permit);
+        match done {
+            attempt::Done::Final(state, reason) => return Ok((state, reason)),
+            attempt::Done::Again => {}
+            attempt::Done::RateLimited(until) => {
+                // Its attempt is not counted; everyone with this assistant waits.
+                agent.record.attempt = agent.record.attempt.saturating_sub(1);
+                start::set_hold(&agent.ctx, &assistant, &start::Hold { reason: "rate limit".into(), until })?;
+                notify::notify(agent, "hold", Some("rate limit"));
+            }
+            attempt::Done::Failed(state, reason) => {
+                if agent.record.attempts_left == 0 {
+                    return Ok((state, reason));
+                }
+                agent.record.attempts_left -= 1;
+                attempt::capture(agent, "before a retry");
+                agent.record.state = RunState::Waiting;
+                agent.record.reason = Some(format!("tries again: {}", reason.unwrap_or_default()));
+                agent.publish();
+                if pause(agent, back_off) {
+                    return Ok((RunState::Stopped, None));
+                }
+                back_off = (back_off * 2).min(Duration::from_secs(60));
+            }
+        }
+    }
+}
+
+/// Waits `long`, a fifth more or less, unless stopped.
+fn pause(agent: &mut Agent, long: Duration) -> bool {
+    let ms = u64::try_from(long.as_millis()).unwrap_or(60_000);
+    let jitter = crate::model::agent::fnv64(agent.reg.id.0.as_bytes()) % (ms / 5 * 2 + 1);
+    let deadline = std::time::Instant::now() + Duration::from_millis(ms - ms / 5 + jitter);
+    while std::time::Instant::now() < deadline {
+        agent.signals.wait(200);
+        let woken = agent.signals.take();
+        if agent.stopping(&woken) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Makes the environment and sets it up. `Some` where that is the end of it.
+fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
+    if agent.reg.doing.as_deref() == Some("create")
+        && !tips.is_empty()
+        && let Some(end) = start_from(agent, &tips)?
+    {
+        return Ok(Some(end));
+    }
+    let mut told = Vec::new();
+    let entry = {
+        let Agent { ctx, reg, plan, .. } = agent;
+        create::materialize(ctx, reg, plan, &mut |step| told.push(step))?
+    };
+    for step in told {
+        match step {
+            Step::Warning(w) => say(&format!("warning: {w}")),
+            Step::Files(t) => {
+                for l in t.left_out {
+                    say(&format!("left out: {}: {}", l.path.display(), l.reason));
+                }
+            }
+            Step::Worktree(_) => {}
+        }
+    }
+    create::lock_worktree(&agent.ctx, &agent.reg)?;
+    if agent.record.setup_done {
+        return Ok(None);
+    }
+    let env = attempt::variables(agent, &entry.path);
+    let token = agent.address.token.clone();
+    let run = agent.run.clone();
+    let setup = Setup { commands: &agent.plan.setup, scripts: &agent.plan.scripts, cwd: &entry.path, env, env_allow: &agent.plan.env_allow };
+    let mut stopped = false;
+    let outcome = setup.run(&run, &token, &agent.signals, &mut |woken| {
+        stopped |= woken.iter().any(|w| matches!(w, crate::runtime::signals::Wake::End(_))) || run.file("stop").exists();
+        stopped.then_some(Stop::Asked)
+    })?;
+    if stopped {
+        agent.asked_to_stop = true;
+        return Ok(Some((RunState::Stopped, None)));
+    }
+    match outcome {
+        Ok(()) => {
+            agent.record.setup_done = true;
+            agent.publish();
+            Ok(None)
+        }
+        Err(why) => Ok(Some((RunState::Failed, Some(format!("setup: {why}"))))),
+    }
+}
+
+/// The approved setup commands of one environment.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// What to run, in order.
+    pub commands: &'a [crate::config::CommandSpec],
+    /// The scripts they name, as approved.
+    pub scripts: &'a std::collections::BTreeMap<String, Option<String>>,
+    /// The worktree.
+    pub cwd: &'a Path,
+    /// The agent's variables.
+    pub env: Vec<(String, std::ffi::OsString)>,
+    /// The only variables of ours handed on, if set.
+    pub env_allow: &'a Option<Vec<String>>,
+}
+
+impl Setup<'_> {
+    /// Runs them, all output into `setup.log`. The inner error says which one failed and how.
+    pub fn run(
+        &self,
+        run: &RunDir,
+        token: &str,
+        signals: &crate::runtime::signals::Signals,
+        watch: &mut dyn FnMut(&[crate::runtime::signals::Wake]) -> Option<Stop>,
+    ) -> Result<std::result::Result<(), String>> {
+        if self.commands.is_empty() {
+            return Ok(Ok(()));
+        }
+        // Only commands that name a script of the repository are touched by its bytes.
+        let read = |path: &str| {
+            let file = self.cwd.join(path);
+            std::fs::symlink_metadata(&file).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::read(file).ok())
+        };
+        let changed = crate::config::plan::changed_scripts(self.scripts, &read);
+        if !changed.is_empty() {
+            return Ok(Err(format!("'{}' is not as approved; 'git agents trust' shows it", changed.join("', '"))));
+        }
+        run.ensure()?;
+        let mut log = super::log::CappedLog::open(&run.file("setup.log"), super::log::HEAD, super::log::CAP)
+            .map_err(files::because("open", &run.file("setup.log")))?;
+        for command in self.commands {
+            let (argv, shown) = match command {
+                crate::config::CommandSpec::Shell(line) => (vec!["/bin/sh".into(), "-c".into(), line.into()], line.clone()),
+                crate::config::CommandSpec::Argv(v) => (v.iter().map(Into::into).collect(), v.join(" ")),
+            };
+            log.write(format!("$ {shown}\n").as_bytes());
+            let job = Job {
+                argv,
+                env: self.env.clone(),
+                env_allow: self.env_allow.clone(),
+                cwd: self.cwd.to_owned(),
+                stdin: None,
+                token: token.to_owned(),
+                grace: Duration::from_secs(10),
+            };
+            let ended = job::run(&job, signals, |h| match h {
+                Happening::Output(bytes) => {
+                    log.write(bytes);
+                    None
+                }
+                Happening::Tick(woken) => watch(woken),
+                Happening::Started(_) => None,
+            });
+            match ended {
+                Err(e) => return Ok(Err(format!("'{shown}' could not be started: {e}"))),
+                Ok(e) if e.stopped.is_some() => return Ok(Err("stopped".into())),
+                Ok(e) if e.code == Some(0) => {}
+                Ok(e) => {
+                    let how = e.code.map_or_else(|| format!("was ended by signal {}", e.signal.unwrap_or(0)), |c| format!("exited with {c}"));
+                    log.finish();
+                    return Ok(Err(format!("'{shown}' {how}")));
+                }
+            }
+        }
+        log.finish();
+        Ok(Ok(()))
+    }
+}
+
+/// The branch starts from the parents: one tip, or their merge where that is clean.
+fn start_from(agent: &mut Agent, tips: &[(String, Oid)]) -> Result<Option<End>> {
+    let repo = &agent.ctx.state.repo;
+    let mut at = tips[0].1.clone();
+    let mut merged = vec![tips[0].0.clone()];
+    for (name, tip) in &tips[1..] {
+        if agent.ctx.state.objects.is_ancestor(tip, &at)? {
+            continue;
+        }
+        if agent.ctx.state.objects.is_ancestor(&at, tip)? {
+            at = tip.clone();
+            continue;
+        }
+        let verdict = sterile::merges(repo, &agent.ctx.state.objects, Some(&at), &[(at.clone(), tip.clone())])?;
+        match verdict.into_iter().next() {
+            Some(sterile::Merge::Clean(_)) => {}
+            Some(sterile::Merge::Conflict(paths)) => {
+                let paths: Vec<String> = paths.iter().map(|p| crate::model::text::safe_path(p)).collect();
+                return Ok(Some((RunState::Failed, Some(format!("'{name}' does not merge with '{}': {}", merged.join("', '"), paths.join(", "))))));
+            }
+            other => {
+                return Ok(Some((RunState::Failed, Some(format!("whether '{name}' merges could not be told: {other:?}")))));
+            }
+        }
+        // The same merge again, this time into the repository: its objects are needed there.
+        let tree = repo.call(["merge-tree", "--write-tree", "--no-messages", &at.0, &tip.0]).text()?;
+        let tree = tree.lines().next().and_then(Oid::parse).ok_or_else(|| Error::refused("git merge-tree gave no tree", "git agents retry"))?;
+        let message = format!("Merge '{name}' into the start of '{}'\n", agent.reg.name);
+        let commit = repo.call(["commit-tree", &tree.0, "-p", &at.0, "-p", &tip.0, "-m", &message]).text()?;
+        at = Oid::parse(&commit).ok_or_else(|| Error::refused("git commit-tree gave no commit", "git agents retry"))?;
+        merged.push(name.clone());
+    }
+    agent.reg.fork = at;
+    let held = agent.ctx.state.lock()?;
+    agent.ctx.state.register(&held, &agent.reg)?;
+    Ok(None)
+}
+
+/// Writes how it ended: the record, then the journal, then what follows from it.
+pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>) {
+    agent.record.state = state;
+    agent.record.reason = reason;
+    agent.record.ended = Some(clock::now());
+    agent.record.event = Some(clock::random_hex(8));
+    agent.record.boot = crate::runtime::process::boot_id();
+    if state == RunState::Stopped {
+        agent.record.question = None;
+    }
+    let _ = std::fs::remove_file(agent.run.file("stop"));
+    if let Err(e) = agent.run.write_exit(&agent.record) {
+        say(&format!("error: how it ended could not be written: {e}"));
+    }
+    if let Err(e) = journal(agent) {
+        // The next command that takes the lock completes it from the exit record.
+        say(&format!("error: the journal could not be written: {e}"));
+    }
+    if let Err(e) = create::unlock_worktree(&agent.ctx, &agent.reg) {
+        say(&format!("error: the worktree's lock could not be released: {e}"));
+    }
+    if state != RunState::Stopped && state != RunState::Skipped {
+        notify::notify(agent, state.word(), agent.record.reason.clone().as_deref());
+    }
+    if matches!(state, RunState::Succeeded | RunState::Unchanged) {
+        revive_children(agent);
+    }
+}
+
+/// The journal's events and the notes for people about what this run made.
+fn journal(agent: &mut Agent) -> Result<()> {
+    let tip = refs::read(&agent.ctx.state.repo, &agent.reg.branch)?;
+    let inv = crate::ops::inventory::Inventory::read(&agent.ctx)?;
+    let own = match inv.agents.iter().find(|a| a.reg.id == agent.reg.id) {
+        Some(a) => crate::ops::inventory::own_commits(&agent.ctx, &inv, a)?,
+        None => Vec::new(),
+    };
+    let noted: std::collections::BTreeSet<String> = inv
+        .journal
+        .get(&agent.reg.id)
+        .map(|j| j.all(&Kind::Commit).filter_map(|e| e.text("commit").map(str::to_owned)).collect())
+        .unwrap_or_default();
+    let assistant = agent.task.assistant.clone().unwrap_or_default();
+    let mut events = Vec::new();
+    let mut lines = Vec::new();
+    let verdict = agent.record.state;
+    for c in own.iter().rev() {
+        if !noted.contains(&c.0) {
+            events.push(event(&agent.reg.id, Kind::Commit, json!({ "commit": c, "attempt": agent.record.attempt })));
+        }
+        let title = crate::model::text::one_line(&agent.task.title, 120);
+        lines.push((c.clone(), format!("{}: {title} [{assistant}, {verdict}]", agent.reg.name)));
+    }
+    events.push(to_event(&agent.reg.id, &agent.record, json!({ "tip": tip, "commits": own.len() })));
+    let held = agent.ctx.state.lock()?;
+    agent.ctx.state.append(&held, &events)?;
+    if !own.is_empty() && agent.reg.ahead != tip {
+        // As it is now: somebody else may have changed the rest meanwhile.
+        let (registrations, _) = agent.ctx.state.registrations()?;
+        if let Some(mut now) = registrations.into_iter().find(|r| r.id == agent.reg.id) {
+            now.ahead = tip;
+            agent.ctx.state.register(&held, &now)?;
+            agent.reg = now;
+        }
+    }
+    agent.ctx.state.note_for_people(&held, &lines)
+        .map_err(Into::into)
+}
+
+/// Agents that were skipped because of this one wait again.
+fn revive_children(agent: &Agent) {
+    let Ok((registrations, _)) = agent.ctx.state.registrations() else { return };
+    for r in registrations {
+        let Ok(task) = agent.ctx.state.task(&r.id) else { continue };
+        if !task.after.contains(&agent.reg.id) {
+            continue;
+        }
+        let run = RunDir::of(&agent.ctx.state, &r.id);
+        if let (Some(exit), Some(plan)) = (run.exit(), plan::read(&run))
+            && exit.state == RunState::Skipped
+        {
+            let begin = crate::ops::record::Record::new(RunState::Preparing, task.retries);
+            if let Err(e) = start::hand_over(&agent.ctx, &r.id, &plan, begin) {
+                say(&format!("'{}' could not be started again: {e}", r.name));
+            }
+        }
+    }
+}
