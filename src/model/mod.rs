@@ -2,3 +2,5 @@
 
 pub mod agent;
 pub mod event;
+pub mod tasks;
+pub mod units;
