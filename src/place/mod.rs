@@ -1,1 +1,3 @@
 //! What an agent's environment is made of.
+
+pub mod files;
