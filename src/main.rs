@@ -1,3 +1,5 @@
 //! The `git-agents` binary.
 
-fn main() {}
+fn main() {
+    std::process::exit(git_agents::cli::main());
+}

@@ -1,1 +1,215 @@
-//! The command line: arguments, calls, rendering.
+//! The command line: arguments, calls, rendering. It decides nothing.
+
+pub mod commands;
+pub mod error;
+pub mod follow;
+pub mod ui;
+
+use clap::{Parser, Subcommand};
+use error::{CliError, code};
+use std::path::PathBuf;
+use ui::{ColorChoice, Ui};
+
+/// Several AI coding assistants on one repository at once.
+#[derive(Debug, Parser)]
+#[command(name = "git agents", bin_name = "git agents", version, about, disable_help_subcommand = true, override_help = HELP, infer_subcommands = false)]
+pub struct Cli {
+    /// Act as if started in DIR
+    #[arg(short = 'C', value_name = "DIR", global = true)]
+    dir: Option<PathBuf>,
+    /// No narration but errors
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Say what git is asked (-vv: more)
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+    /// When to colour
+    #[arg(long, value_name = "WHEN", global = true)]
+    color: Option<ColorChoice>,
+    /// Print the JSON schema of COMMAND's answer
+    #[arg(long, value_name = "COMMAND", global = true)]
+    json_schema: Option<String>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const HELP: &str = "\
+usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
+
+start
+  demo        the whole journey on a throw-away repository
+  new         one environment, no assistant yet
+  run         a batch: tasks become agents that work in parallel; then the report
+  adopt       takes an existing worktree or branch under management
+while they work
+  status      who does what, who needs you (also plain 'git agents')
+  show        everything about one
+  logs        a readable transcript
+  attach      sit down in its place
+  send        one more message to its session
+  wait        look on until they are settled
+  stop        end the run            retry   run the task again
+its place
+  path        its directory          exec    a command, or a shell, in it
+decide
+  report      what came out
+tidy up
+  rm          removes an environment into the trash
+  restore     brings a removed one back
+set up
+  trust       approves the commands of .git-agents.toml
+  shell-init  the function 'agents' for bash, zsh or fish
+
+AGENT is a name, a branch, a number of the last batch, or '@' for the one of this directory.
+'git agents COMMAND -h' tells more about each.
+";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(commands::demo::Args),
+    #[command(alias = "add", alias = "create")]
+    New(commands::new::Args),
+    Run(commands::run::Args),
+    Adopt(commands::adopt::Args),
+    #[command(alias = "list", alias = "ls", alias = "ps")]
+    Status(commands::status::Args),
+    Show(commands::show::Args),
+    Logs(commands::logs::Args),
+    #[command(alias = "resume", alias = "enter")]
+    Attach(commands::attach::Args),
+    Send(commands::send::Args),
+    Wait(commands::wait::Args),
+    #[command(alias = "kill")]
+    Stop(commands::stop::Args),
+    Retry(commands::retry::Args),
+    Path(commands::path::Args),
+    Exec(commands::exec::Args),
+    Report(commands::report::Args),
+    #[command(alias = "remove", alias = "delete")]
+    Rm(commands::rm::Args),
+    Restore(commands::restore::Args),
+    #[command(hide = true)]
+    Undo(commands::restore::UndoArgs),
+    Trust(commands::trust::Args),
+    ShellInit(commands::shell_init::Args),
+    #[command(hide = true, alias = "switch")]
+    Cd(commands::shell_init::CdArgs),
+    #[command(hide = true)]
+    Supervise {
+        id: String,
+    },
+    #[command(hide = true)]
+    ScriptedAssistant {
+        prompt: PathBuf,
+    },
+}
+
+/// What every command gets.
+#[derive(Debug)]
+pub struct Session {
+    /// The streams.
+    pub ui: Ui,
+    /// Where it was started, after `-C`.
+    pub cwd: PathBuf,
+}
+
+impl Session {
+    /// The repository of the directory.
+    pub fn context(&self) -> Result<crate::ops::Context, CliError> {
+        Ok(crate::ops::Context::open(&self.cwd)?)
+    }
+}
+
+/// The program: parses, calls, renders. Its exit code.
+pub fn main() -> i32 {
+    let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(c) => c,
+        Err(e) => return usage(&e),
+    };
+    if cli.verbose > 0 {
+        let level = if cli.verbose > 1 { tracing::Level::TRACE } else { tracing::Level::DEBUG };
+        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+    }
+    match cli.command {
+        Some(Command::Supervise { id }) => return crate::supervisor::main(&id),
+        Some(Command::ScriptedAssistant { prompt }) => return scripted(&prompt),
+        _ => {}
+    }
+    let cwd = match std::env::current_dir() {
+        Ok(d) => d,
+        Err(_) => {
+            let (text, code) = CliError::refused("the current directory does not exist any more", "cd to another one").render();
+            Ui::new(false, cli.color, None).err(text.trim_end());
+            return code;
+        }
+    };
+    let cwd = match &cli.dir {
+        Some(d) => cwd.join(d),
+        None => cwd,
+    };
+    let session = Session { ui: Ui::new(cli.quiet, cli.color, None), cwd };
+    let result = match &cli.json_schema {
+        Some(command) => commands::schema(&session, command),
+        None => dispatch(&session, cli.command.unwrap_or_else(|| Command::Status(commands::status::Args::default()))),
+    };
+    match result {
+        Ok(code) => code,
+        Err(e) => {
+            let (text, code) = e.render();
+            if !text.is_empty() {
+                session.ui.err(text.trim_end());
+            }
+            code
+        }
+    }
+}
+
+fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
+    match command {
+        Command::Demo(a) => commands::demo::run(s, &a),
+        Command::New(a) => commands::new::run(s, &a),
+        Command::Run(a) => commands::run::run(s, &a),
+        Command::Adopt(a) => commands::adopt::run(s, &a),
+        Command::Status(a) => commands::status::run(s, &a),
+        Command::Show(a) => commands::show::run(s, &a),
+        Command::Logs(a) => commands::logs::run(s, &a),
+        Command::Attach(a) => commands::attach::run(s, &a),
+        Command::Send(a) => commands::send::run(s, &a),
+        Command::Wait(a) => commands::wait::run(s, &a),
+        Command::Stop(a) => commands::stop::run(s, &a),
+        Command::Retry(a) => commands::retry::run(s, &a),
+        Command::Path(a) => commands::path::run(s, &a),
+        Command::Exec(a) => commands::exec::run(s, &a),
+        Command::Report(a) => commands::report::run(s, &a),
+        Command::Rm(a) => commands::rm::run(s, &a),
+        Command::Restore(a) => commands::restore::run(s, &a),
+        Command::Undo(a) => commands::restore::undo(s, &a),
+        Command::Trust(a) => commands::trust::run(s, &a),
+        Command::ShellInit(a) => commands::shell_init::run(s, &a),
+        Command::Cd(a) => commands::shell_init::cd(s, &a),
+        Command::Supervise { .. } | Command::ScriptedAssistant { .. } => Ok(code::DONE),
+    }
+}
+
+fn usage(e: &clap::Error) -> i32 {
+    use clap::error::ErrorKind;
+    let _ = e.print();
+    match e.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => code::DONE,
+        _ => code::USAGE,
+    }
+}
+
+fn scripted(prompt: &std::path::Path) -> i32 {
+    let text = match std::fs::read(prompt) {
+        Ok(b) => String::from_utf8_lossy(&b).into_owned(),
+        Err(e) => {
+            let ui = Ui::new(false, None, None);
+            ui.err(&format!("error: could not read '{}': {e}", prompt.display()));
+            return code::FATAL;
+        }
+    };
+    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    crate::place::adapter::scripted::run(&text, &cwd, &mut std::io::stdout())
+}

@@ -11,7 +11,7 @@ use super::status::{Changes, Place};
 use super::{Error, Result};
 use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufReader, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

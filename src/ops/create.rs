@@ -294,6 +294,41 @@ pub fn materialize(ctx: &Context, reg: &mut Registration, plan: &RunPlan, tell: 
     Ok(entry)
 }
 
+/// Makes a worktree for a branch that exists, for an agent that was registered to adopt it.
+pub fn check_out_branch(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> Result<worktree::Entry> {
+    let path = plan.path.clone();
+    let give_up = |ctx: &Context, held: &Held, reg: &Registration| -> Result<()> {
+        ctx.state.append(held, &[event(&reg.id, Kind::Removed, json!({ "unfinished": true }))])?;
+        Ok(ctx.state.unregister(held, &reg.name)?)
+    };
+    {
+        let held = ctx.state.lock()?;
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(files::because("create", parent))?;
+        }
+        if let Err(e) = worktree::add(ctx.repo(), &path, &reg.branch, None, &lock_reason(&reg.id)) {
+            give_up(ctx, &held, reg)?;
+            return Err(e.into());
+        }
+        let entry = worktree::find_by_path(ctx.repo(), &path)?
+            .ok_or_else(|| Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'"))?;
+        files::write_durable(&entry.admin.join("agents-token"), format!("{}\n", reg.id).as_bytes())?;
+        reg.worktree = Some(entry.id);
+        ctx.state.register(&held, reg)?;
+    }
+    let entry = entry_of(ctx, reg)?.ok_or_else(|| Error::refused("the new worktree is gone", "git worktree list"))?;
+    let tip = refs::read(ctx.repo(), &reg.branch)?.unwrap_or_else(|| reg.fork.clone());
+    let as_made = Registration { fork: tip, doing: Some("checkout".into()), path: Some(path), ..reg.clone() };
+    checkout(ctx, &as_made, &entry, plan, &mut |_| {})?;
+    reg.doing = None;
+    reg.path = None;
+    let held = ctx.state.lock()?;
+    ctx.state.register(&held, reg)?;
+    drop(held);
+    unlock_worktree(ctx, reg)?;
+    Ok(entry)
+}
+
 /// The worktree entry that belongs to a registration: by git's id, token and path agreeing.
 pub fn entry_of(ctx: &Context, reg: &Registration) -> Result<Option<worktree::Entry>> {
     let Some(id) = &reg.worktree else { return Ok(None) };

@@ -1,5 +1,6 @@
 //! What commands do, without a terminal: options in, typed outcomes out, progress as events to a callback.
 
+pub mod adopt;
 pub mod base;
 pub mod create;
 pub mod inventory;

@@ -158,7 +158,7 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
         f.other_branch = Some(crate::model::task::short_ref(b).to_owned());
     }
     if !f.missing && f.broken_link.is_none() {
-        match left_over(ctx, inv, a, entry, throw_away) {
+        match left_over(ctx, inv, entry, throw_away) {
             Ok(files) => f.left_over = files,
             Err(e) => f.unknown = Some(e.to_string()),
         }
@@ -172,7 +172,7 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
 
 /// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours
 /// aside. Asked of git in the sterile dir with nothing hidden.
-fn left_over(ctx: &Context, inv: &Inventory, a: &Agent, entry: &worktree::Entry, throw_away: &[String]) -> Result<Vec<String>> {
+fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away: &[String]) -> Result<Vec<String>> {
     let head = match &entry.head {
         worktree::Head::Branch(b) => inv.refs.get(b).cloned(),
         worktree::Head::Detached(id) => Some(id.clone()),

@@ -14,6 +14,3 @@ pub enum Error {
     #[error(transparent)]
     Files(#[from] files::Error),
 }
-//! What an agent's environment is made of.
-
-pub mod files;

@@ -211,6 +211,15 @@ pub fn ticks_per_second() -> u64 {
     nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten().map_or(100, i64::unsigned_abs)
 }
 
+/// Columns and lines of the terminal behind `fd`; `None` where it is none.
+#[expect(unsafe_code, reason = "no safe wrapper for TIOCGWINSZ")]
+pub fn terminal_size(fd: &impl std::os::fd::AsRawFd) -> Option<(u16, u16)> {
+    let mut size = nix::libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the call writes one `winsize`, which is what it is given.
+    let ok = unsafe { nix::libc::ioctl(fd.as_raw_fd(), nix::libc::TIOCGWINSZ, &mut size) } == 0;
+    (ok && size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
     use nix::sys::signal::Signal;

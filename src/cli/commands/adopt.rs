@@ -1,0 +1,49 @@
+//! `git agents adopt`.
+
+use super::{Outcome, finish, loaded, refuse_inside};
+use crate::cli::Session;
+use crate::cli::error::CliError;
+use crate::config::Flags;
+use crate::ops::adopt::{self, What};
+use crate::ops::plan;
+
+/// Take an existing worktree, branch, remote branch, or pr/123, mr/7 under management
+///
+/// What was adopted is never deleted by plain 'rm'.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A worktree's directory, a branch, a remote branch, pr/N or mr/N
+    #[arg(value_name = "WHAT")]
+    what: String,
+    /// The branch it will land on
+    #[arg(long, value_name = "REV")]
+    base: Option<String>,
+    /// Fetch first
+    #[arg(long)]
+    fetch: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    /// Allow it inside an agent
+    #[arg(long)]
+    nested: bool,
+}
+
+/// Runs it.
+pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
+    refuse_inside(args.nested, "adopt")?;
+    let ctx = s.context()?;
+    let loaded = loaded(s, &ctx, &Flags { base: args.base.clone(), ..Flags::default() })?;
+    if args.fetch {
+        super::new::fetch(s, &ctx)?;
+    }
+    let what = adopt::find(&ctx, &args.what, &s.cwd)?;
+    if let What::Request { remote, reference, branch } = &what {
+        s.ui.say(&format!("fetching '{reference}' from '{remote}' into '{branch}'"));
+    }
+    let approved = plan::approved(&ctx, &loaded.project)?;
+    let adopted = adopt::adopt(&ctx, &loaded, &approved, what)?;
+    s.ui.say(&format!("'{}' is managed now, at '{}'", adopted.name, adopted.path.display()));
+    let undo = Some(format!("git agents rm {}", adopted.name));
+    finish(s, args.json, vec![Outcome { name: adopted.name, outcome: "done", reason: None, undo }], &[])
+}

@@ -1,0 +1,144 @@
+//! One file a command: arguments whose doc comments are the help, the call, the rendering.
+
+pub mod adopt;
+pub mod attach;
+pub mod demo;
+pub mod exec;
+pub mod logs;
+pub mod new;
+pub mod path;
+pub mod report;
+pub mod restore;
+pub mod retry;
+pub mod rm;
+pub mod run;
+pub mod send;
+pub mod shell_init;
+pub mod show;
+pub mod status;
+pub mod stop;
+pub mod trust;
+pub mod wait;
+
+use super::Session;
+use super::error::{CliError, code};
+use crate::ops::inventory::{Inventory, StatusAnswer};
+use crate::ops::{Context, Error};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What became of one thing that was asked for by name.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Outcome {
+    /// Its name.
+    pub name: String,
+    /// `done`, `kept`, `refused` or `failed`.
+    pub outcome: &'static str,
+    /// Why not.
+    pub reason: Option<String>,
+    /// How to take it back.
+    pub undo: Option<String>,
+}
+
+/// The answer of a command that acts.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Results {
+    /// Of this format.
+    pub version: u32,
+    /// Each.
+    pub results: Vec<Outcome>,
+}
+
+/// Prints outcomes; the exit code that goes with them.
+pub fn finish(s: &Session, json: bool, results: Vec<Outcome>, hints: &[String]) -> Result<i32, CliError> {
+    let worst = results.iter().map(|r| match r.outcome {
+        "done" => code::DONE,
+        "kept" => code::NO,
+        _ => code::FATAL,
+    });
+    let code = worst.max().unwrap_or(code::DONE);
+    if json {
+        s.ui.json(&Results { version: 1, results })?;
+        return Ok(code);
+    }
+    for r in &results {
+        if let (true, Some(why)) = (r.outcome != "done", &r.reason) {
+            s.ui.err(&format!("error: {}", crate::model::text::safe_line(why.as_bytes())));
+        }
+    }
+    for h in hints {
+        s.ui.hint(h);
+    }
+    for r in &results {
+        if let Some(undo) = &r.undo {
+            s.ui.undo(undo);
+        }
+    }
+    Ok(code)
+}
+
+/// The JSON schema of a command's answer.
+pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
+    let schema = match command {
+        "status" | "show" | "new" => schemars::schema_for!(StatusAnswer),
+        "report" => schemars::schema_for!(crate::ops::report::Report),
+        "rm" | "stop" | "retry" | "send" | "restore" | "adopt" => schemars::schema_for!(Results),
+        other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),
+    };
+    let text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
+    s.ui.out(&(text + "\n"))?;
+    Ok(code::DONE)
+}
+
+/// Refuses what an assistant must not do: start more of its kind.
+pub fn refuse_inside(nested: bool, what: &str) -> Result<(), CliError> {
+    if !nested && std::env::var_os("AGENTS_NAME").is_some() {
+        return Err(CliError::refused(format!("'{what}' was called inside an agent"), "'--nested' does it all the same"));
+    }
+    Ok(())
+}
+
+/// The names that `words` mean; with none: those of `batch`, of `all`, or an error.
+pub fn chosen(
+    ctx: &Context,
+    inv: &Inventory,
+    words: &[String],
+    batch: Option<u64>,
+    all: bool,
+    how: crate::ops::select::Match,
+) -> Result<Vec<String>, CliError> {
+    let mut names = crate::ops::select::many(ctx, inv, words, how)?;
+    if let Some(b) = batch {
+        let of: Vec<String> = inv.agents.iter().filter(|a| a.task.batch == Some(b)).map(|a| a.reg.name.0.clone()).collect();
+        if of.is_empty() {
+            return Err(CliError::refused(format!("there is no batch {b}"), "git agents status"));
+        }
+        names.extend(of);
+    }
+    if all {
+        names.extend(inv.agents.iter().map(|a| a.reg.name.0.clone()));
+    }
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|n| seen.insert(n.clone()));
+    Ok(names)
+}
+
+/// The last batch, or an error that says there is none.
+pub fn last_batch(inv: &Inventory) -> Result<u64, CliError> {
+    inv.last_batch().ok_or_else(|| CliError::Ops(Error::refused("there is no batch yet", "git agents run 'what shall be done'")))
+}
+
+/// A duration for clap: seconds.
+pub fn duration(text: &str) -> Result<u64, String> {
+    crate::model::units::parse_duration(text)?.ok_or_else(|| "'off' is not a duration here".to_owned())
+}
+
+/// Settings loaded, their warnings said.
+pub fn loaded(s: &Session, ctx: &Context, flags: &crate::config::Flags) -> Result<crate::ops::Loaded, CliError> {
+    let loaded = ctx.settings(flags)?;
+    for w in &loaded.warnings {
+        s.ui.warn(&w.message);
+        s.ui.hint(&w.hint);
+    }
+    Ok(loaded)
+}

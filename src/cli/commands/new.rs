@@ -1,0 +1,245 @@
+//! `git agents new`.
+
+use super::{loaded, refuse_inside};
+use crate::cli::Session;
+use crate::cli::error::{CliError, code};
+use crate::config::{ApprovedPlan, Flags};
+use crate::git::command::Call;
+use crate::git::status::{self, Place};
+use crate::model::agent::{Origin, RunState};
+use crate::ops::create::{self, Planned, Step, Taken, Wish};
+use crate::ops::inventory::Inventory;
+use crate::ops::record::{Record, RunDir};
+use crate::ops::{Context, base, plan};
+use crate::runtime::lock::Lock;
+use crate::runtime::signals::{Signals, Wake};
+use std::path::Path;
+
+/// Make one environment: branch, worktree, files taken along, setup; no assistant yet
+///
+/// The branch is exactly NAME. Standard output is one line, the directory.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The branch, and the agent's name
+    name: String,
+    /// Start from REV ('@': the current branch)
+    #[arg(long, value_name = "REV")]
+    base: Option<String>,
+    /// What shall be done here, for a later 'retry' or 'attach'
+    #[arg(long, value_name = "TEXT")]
+    task: Option<String>,
+    /// Take the uncommitted changes of this checkout along (they stay here too)
+    #[arg(long)]
+    with_changes: bool,
+    /// Do not run the setup commands
+    #[arg(long)]
+    no_setup: bool,
+    /// Fetch first
+    #[arg(long)]
+    fetch: bool,
+    /// Then sit down in it (with assistant A, else a shell)
+    #[arg(long, value_name = "A", num_args = 0..=1, default_missing_value = "")]
+    attach: Option<String>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    /// Allow it inside an agent
+    #[arg(long)]
+    nested: bool,
+}
+
+/// Runs it.
+pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
+    refuse_inside(args.nested, "new")?;
+    let ctx = s.context()?;
+    let loaded = loaded(s, &ctx, &Flags { base: args.base.clone(), ..Flags::default() })?;
+    let approved = if args.no_setup { ApprovedPlan::nothing() } else { plan::approved(&ctx, &loaded.project)? };
+    let taken = Taken::read(&ctx)?;
+    create::check_new_name(&taken, &args.name)?;
+    if args.fetch {
+        fetch(s, &ctx)?;
+    }
+    let base = base::resolve(&ctx, loaded.settings.base.as_deref())?;
+    if let Some(note) = &base.note {
+        s.ui.say(note);
+    }
+    let changes = if args.with_changes { Some(changes_here(&ctx, &base.commit)?) } else { None };
+    let wish = Wish { name: &args.name, branch: &args.name, base: &base, dir: &loaded.settings.worktree_dir, batch: None };
+    let path = create::place(&ctx, &wish)?;
+    create::check_free(&path)?;
+    let mut task = create::task_skeleton(&args.name, &args.name, &base, Origin::New);
+    if let Some(text) = &args.task {
+        task.prompt.clone_from(text);
+        task.title = crate::model::text::first_sentence(text, 200);
+    }
+    task.permission = loaded.settings.permission;
+    task.retries = loaded.settings.retries;
+    task.time_s = loaded.settings.time_s;
+    task.stall_s = loaded.settings.stall_s;
+    task.cost_usd = loaded.settings.cost;
+    let plan = plan::run_plan(&ctx, &loaded, &approved, path.clone(), None)?;
+    let signals = Signals::catch().map_err(|e| CliError::refused(format!("signals: {e}"), "try again"))?;
+    crate::runtime::process::become_subreaper();
+    let (mut reg, task) = create::register(&ctx, &[Planned { task, path: path.clone() }])?.remove(0);
+    let run = RunDir::of(&ctx.state, &reg.id);
+    run.ensure()?;
+    let lock = Lock::take(&run.lock_path())?;
+    run.write_live(&Record::new(RunState::Preparing, 0))?;
+    plan::write(&run, &plan)?;
+    let made = create::materialize(&ctx, &mut reg, &plan, &mut |step| narrate(s, step));
+    let entry = match made {
+        Ok(e) => e,
+        Err(e) => {
+            // All or nothing: an environment that could not be made leaves no agent.
+            let held = ctx.state.lock()?;
+            if matches!(reg.doing.as_deref(), Some("create" | "checkout")) {
+                create::undo_create(&ctx, &held, &reg)?;
+            }
+            ctx.state.append(&held, &[crate::git::state::event(&reg.id, crate::model::event::Kind::Removed, serde_json::json!({ "unfinished": true }))])?;
+            ctx.state.unregister(&held, &reg.name)?;
+            let _ = std::fs::remove_file(run.file("state.json"));
+            return Err(e.into());
+        }
+    };
+    if let Some((from, changes)) = changes {
+        carry(&from, &entry.path, &changes)?;
+    }
+    let failed = setup(s, &plan, &task, &reg, &entry.path, &run, &signals)?;
+    create::unlock_worktree(&ctx, &reg)?;
+    let _ = std::fs::remove_file(run.file("state.json"));
+    drop(lock);
+    if let Some((why, code)) = failed {
+        s.ui.err(&format!("error: setup: {why}"));
+        s.ui.hint(&format!("the worktree stands; 'git agents logs --setup {}' shows the output", reg.name));
+        return Ok(code);
+    }
+    if let Some(assistant) = &args.attach {
+        return super::attach::sit_down(s, &ctx, &reg.name.0, Some(assistant.as_str()).filter(|a| !a.is_empty()), false, true);
+    }
+    if args.json {
+        let inv = Inventory::read(&ctx)?;
+        let only = |a: &crate::ops::inventory::Agent| a.reg.id == reg.id;
+        s.ui.json(&crate::ops::inventory::status(&ctx, &inv, &only, None)?)?;
+    } else {
+        use std::os::unix::ffi::OsStrExt as _;
+        let text = String::from_utf8_lossy(entry.path.as_os_str().as_bytes()).into_owned();
+        s.ui.out(&(text + "\n"))?;
+        s.ui.undo(&format!("git agents rm {}", reg.name));
+    }
+    Ok(code::DONE)
+}
+
+fn narrate(s: &Session, step: Step) {
+    match step {
+        Step::Warning(w) => s.ui.warn(&w),
+        Step::Files(t) => {
+            if !t.copied.is_empty() || !t.cloned.is_empty() {
+                let names: Vec<String> =
+                    t.copied.iter().map(|e| e.path.display().to_string()).chain(t.cloned.iter().map(|c| c.path.display().to_string())).collect();
+                s.ui.say(&format!("taken along: {}", names.join(", ")));
+            }
+            for l in t.left_out {
+                s.ui.say(&format!("left out: {} ({})", l.path.display(), l.reason));
+            }
+        }
+        Step::Worktree(_) => {}
+    }
+}
+
+/// Runs the setup commands; what went wrong, with the exit code.
+fn setup(
+    s: &Session,
+    plan: &plan::RunPlan,
+    task: &crate::model::task::Task,
+    reg: &crate::git::state::Registration,
+    worktree: &Path,
+    run: &RunDir,
+    signals: &Signals,
+) -> Result<Option<(String, i32)>, CliError> {
+    if plan.setup.is_empty() {
+        return Ok(None);
+    }
+    s.ui.say("setting up");
+    let token = crate::runtime::clock::random_hex(16);
+    let env = vec![
+        ("AGENTS_NAME".to_owned(), reg.name.0.clone().into()),
+        ("AGENTS_BRANCH".to_owned(), task.branch_short().into()),
+        ("AGENTS_BASE".to_owned(), task.base_short().into()),
+        ("AGENTS_WORKTREE".to_owned(), worktree.into()),
+    ];
+    let setup = crate::supervisor::life::Setup { commands: &plan.setup, scripts: &plan.scripts, cwd: worktree, env, env_allow: &plan.env_allow };
+    let mut by = None;
+    let outcome = setup.run(run, &token, signals, &mut |woken| {
+        by = by.or(woken.iter().find_map(|w| match w {
+            Wake::End(signal) => Some(*signal as i32),
+            _ => None,
+        }));
+        by.map(|_| crate::place::job::Stop::Asked)
+    })?;
+    Ok(match (outcome, by) {
+        (_, Some(signal)) => Some(("interrupted".into(), 128 + signal)),
+        (Err(why), None) => Some((why, code::FATAL)),
+        (Ok(()), None) => None,
+    })
+}
+
+/// `git fetch`, as the user would.
+pub fn fetch(s: &Session, ctx: &Context) -> Result<(), CliError> {
+    s.ui.say("fetching");
+    let dir = ctx.repo().toplevel.clone().unwrap_or_else(|| ctx.repo().common_dir.clone());
+    Call::user_visible(&dir, ["fetch", "--quiet"]).env_remove("GIT_NO_LAZY_FETCH").run()?;
+    Ok(())
+}
+
+/// The uncommitted changes of the checkout the command was started in, which must be at `base`.
+fn changes_here(ctx: &Context, base: &crate::model::agent::Oid) -> Result<(std::path::PathBuf, status::Changes), CliError> {
+    let repo = ctx.repo();
+    let Some(top) = &repo.toplevel else {
+        return Err(CliError::refused("there is no checkout here whose changes could be taken", "leave out --with-changes"));
+    };
+    let head = crate::git::refs::resolve_commit(repo, "HEAD")?;
+    let head = match crate::git::worktree::head(repo, &repo.git_dir) {
+        crate::git::worktree::Head::Branch(b) => crate::git::refs::resolve_commit(repo, &b)?,
+        crate::git::worktree::Head::Detached(id) => Some(id),
+        crate::git::worktree::Head::Unknown => head,
+    };
+    if head.as_ref() != Some(base) {
+        return Err(CliError::refused(
+            "the changes of this checkout belong to another commit than the base",
+            "use --base @, or leave out --with-changes",
+        ));
+    }
+    let changes = status::changes(repo, &ctx.state.objects, &Place { worktree: top, admin: &repo.git_dir, head: Some(base) })?;
+    if !changes.conflicted.is_empty() {
+        return Err(CliError::refused("this checkout has unmerged paths", "finish the merge first"));
+    }
+    Ok((top.clone(), changes))
+}
+
+/// Copies changed files byte for byte; what is gone there goes here.
+fn carry(from: &Path, to: &Path, changes: &status::Changes) -> Result<(), CliError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    use crate::runtime::files::because;
+    for path in changes.modified.iter().chain(&changes.untracked) {
+        let rel = Path::new(std::ffi::OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
+        let (src, dst) = (from.join(rel), to.join(rel));
+        let Ok(meta) = std::fs::symlink_metadata(&src) else {
+            let _ = std::fs::remove_file(&dst);
+            continue;
+        };
+        if meta.is_dir() {
+            continue;
+        }
+        if let Some(parent) = dst.parent() {
+            std::fs::create_dir_all(parent).map_err(because("create", parent))?;
+        }
+        let _ = std::fs::remove_file(&dst);
+        if meta.file_type().is_symlink() {
+            let target = std::fs::read_link(&src).map_err(because("read", &src))?;
+            std::os::unix::fs::symlink(target, &dst).map_err(because("create", &dst))?;
+        } else {
+            std::fs::copy(&src, &dst).map_err(because("copy", &src))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! `git agents report`.
+
+use super::{chosen, last_batch};
+use crate::cli::Session;
+use crate::cli::error::{CliError, code};
+use crate::cli::ui::Label;
+use crate::model::overlap::Level;
+use crate::model::text::{one_line, safe_line};
+use crate::model::units::format_duration;
+use crate::ops::inventory::{Agent, Inventory};
+use crate::ops::report::{AgentReport, Report, Verdict};
+use crate::ops::select::Match;
+use std::path::{Path, PathBuf};
+
+/// What came out, by default of the last batch
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only these
+    #[arg(value_name = "AGENT")]
+    agents: Vec<String>,
+    /// Those of batch N
+    #[arg(long, value_name = "N")]
+    batch: Option<u64>,
+    /// All agents there are
+    #[arg(long)]
+    all: bool,
+    /// text or json
+    #[arg(long, value_name = "F", default_value = "text")]
+    format: Format,
+    /// The same as --format json
+    #[arg(long)]
+    json: bool,
+    /// Write it to FILE (.json: JSON)
+    #[arg(short = 'o', value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// Runs it.
+pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
+    let ctx = s.context()?;
+    let inv = Inventory::read(&ctx)?;
+    let mut batch = args.batch;
+    if args.agents.is_empty() && !args.all && batch.is_none() {
+        batch = Some(last_batch(&inv)?);
+    }
+    let names = chosen(&ctx, &inv, &args.agents, batch, args.all, Match::Prefix)?;
+    let agents: Vec<&Agent> = names.iter().filter_map(|n| inv.find(n)).collect();
+    let report = crate::ops::report::report(&ctx, &inv, &agents, batch)?;
+    if let Some(file) = &args.output {
+        write_file(&s.cwd.join(file), &report)?;
+        return Ok(code::DONE);
+    }
+    if args.json || args.format == Format::Json {
+        s.ui.json(&report)?;
+    } else {
+        s.ui.page(&text(s, &report), &ctx.repo().common_dir)?;
+    }
+    Ok(code::DONE)
+}
+
+/// Writes the report to a file, in one step.
+pub fn write_file(path: &Path, report: &Report) -> Result<(), CliError> {
+    let plain = Session { ui: crate::cli::ui::Ui::new(true, Some(crate::cli::ui::ColorChoice::Never), None), cwd: PathBuf::new() };
+    let text = if path.extension().is_some_and(|e| e == "json") {
+        serde_json::to_string_pretty(report).expect("a report is plain JSON") + "\n"
+    } else {
+        text(&plain, report)
+    };
+    Ok(crate::runtime::files::write_durable(path, text.as_bytes())?)
+}
+
+/// The report for a terminal.
+pub fn text(s: &Session, r: &Report) -> String {
+    let mut out = String::new();
+    let ready = r.agents.iter().filter(|a| a.verdict == Verdict::Ready).count();
+    let head = match r.batch {
+        Some(b) => format!("batch {b}: {ready} of {} ready", super::run::count(r.agents.len(), "agent")),
+        None => format!("{ready} of {} ready", super::run::count(r.agents.len(), "agent")),
+    };
+    out.push_str(&s.ui.paint(Label::Strong, &head));
+    out.push('\n');
+    for a in &r.agents {
+        out.push('\n');
+        one(s, a, &mut out);
+    }
+    let conflicts = pairs(r);
+    if !conflicts.is_empty() {
+        out.push_str("\nmeeting each other\n");
+        for c in conflicts {
+            out.push_str(&format!("  {c}\n"));
+        }
+    }
+    if r.order.len() > 1 {
+        let names: Vec<String> = r.order.iter().map(|o| o.name.0.clone()).collect();
+        out.push_str(&format!("\nland in this order: {}\n", names.join(", ")));
+        for o in r.order.iter().filter(|o| !o.conflicts_with_landed.is_empty()) {
+            let with: Vec<&str> = o.conflicts_with_landed.iter().map(|n| n.0.as_str()).collect();
+            out.push_str(&format!("  {} will stop on {}\n", o.name, with.join(", ")));
+        }
+    }
+    out
+}
+
+fn one(s: &Session, a: &AgentReport, out: &mut String) {
+    let label = match a.verdict {
+        Verdict::Ready => Label::Good,
+        Verdict::Look | Verdict::Nothing | Verdict::Skipped => Label::Warn,
+        Verdict::Failed => Label::Bad,
+    };
+    let number = a.number.map(|n| format!("{n}. ")).unwrap_or_default();
+    out.push_str(&format!("{number}{}  {}  {}\n", s.ui.paint(Label::Strong, &a.name.0), s.ui.paint(label, a.verdict.word()), one_line(&a.title, 80)));
+    for r in &a.reasons {
+        out.push_str(&format!("   {}\n", safe_line(r.as_bytes())));
+    }
+    for f in &a.flags {
+        out.push_str(&format!("   flag: {}\n", safe_line(f.text.as_bytes())));
+    }
+    if let Some(c) = &a.claim {
+        out.push_str(&format!("   says: {}\n", one_line(c, 200)));
+    }
+    let added: usize = a.files.iter().filter_map(|f| f.added).sum();
+    let removed: usize = a.files.iter().filter_map(|f| f.removed).sum();
+    let mut facts = vec![
+        super::run::count(a.commits.len(), "commit"),
+        format!("{} +{added} -{removed}", super::run::count(a.files.len(), "file")),
+    ];
+    if let Some(d) = a.duration_s {
+        facts.push(format_duration(d));
+    }
+    if a.attempts > 1 {
+        facts.push(super::run::count(a.attempts as usize, "attempt"));
+    }
+    if let Some(c) = a.cost_usd {
+        facts.push(format!("{c:.2} USD"));
+    }
+    out.push_str(&format!("   {}\n", facts.join(", ")));
+    for f in a.files.iter().take(8) {
+        let lines = match (f.added, f.removed) {
+            (Some(x), Some(y)) => format!("+{x} -{y}"),
+            _ => "binary".to_owned(),
+        };
+        out.push_str(&format!("     {} {}\n", safe_line(f.path.text().as_bytes()), s.ui.paint(Label::Dim, &lines)));
+    }
+    if a.files.len() > 8 {
+        out.push_str(&format!("     and {} more\n", a.files.len() - 8));
+    }
+    out.push_str(&format!("   look: {}\n", a.commands.look));
+    match (a.verdict, &a.commands.take) {
+        (Verdict::Ready | Verdict::Look, Some(t)) if !a.commits.is_empty() => out.push_str(&format!("   take: {t}\n")),
+        _ => {}
+    }
+    out.push_str(&format!("   drop: {}\n", a.commands.drop));
+}
+
+/// Each pair once, worst first, in words.
+fn pairs(r: &Report) -> Vec<String> {
+    let mut out: Vec<(std::cmp::Reverse<Option<Level>>, String)> = Vec::new();
+    for (i, a) in r.agents.iter().enumerate() {
+        for w in &a.conflicts.with_agents {
+            let other = r.agents.iter().position(|b| b.name == w.agent);
+            if other.is_some_and(|o| o < i) {
+                continue;
+            }
+            let paths: Vec<String> = w.paths.iter().take(3).map(|p| safe_line(p.text().as_bytes())).collect();
+            let more = if w.paths.len() > 3 { format!(" and {} more", w.paths.len() - 3) } else { String::new() };
+            let text = match (&w.level, &w.unknown) {
+                (Some(l), _) => format!("{} and {}: {} in {}{more}", a.name, w.agent, l.word(), paths.join(", ")),
+                (None, why) => format!("{} and {}: unknown ({})", a.name, w.agent, safe_line(why.as_deref().unwrap_or("not judged").as_bytes())),
+            };
+            out.push((std::cmp::Reverse(w.level), text));
+        }
+    }
+    out.sort();
+    out.into_iter().map(|(_, t)| t).collect()
+}

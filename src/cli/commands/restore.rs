@@ -1,0 +1,68 @@
+//! `git agents restore`, `git agents undo`.
+
+use super::{Outcome, finish};
+use crate::cli::Session;
+use crate::cli::error::{CliError, code};
+use crate::cli::ui::table;
+use crate::ops::restore;
+
+/// Bring a removed environment back: branch, files, index, registration
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Which: its name, branch or id
+    #[arg(value_name = "AGENT", required_unless_present_any = ["last", "list"])]
+    agent: Option<String>,
+    /// The one that was removed last
+    #[arg(long, conflicts_with = "agent")]
+    last: bool,
+    /// What can be brought back
+    #[arg(long, conflicts_with_all = ["agent", "last"])]
+    list: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The same as 'restore --last'
+#[derive(Debug, clap::Args)]
+pub struct UndoArgs {
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `undo`.
+pub fn undo(s: &Session, args: &UndoArgs) -> Result<i32, CliError> {
+    run(s, &Args { agent: None, last: true, list: false, json: args.json })
+}
+
+/// Runs it.
+pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
+    let ctx = s.context()?;
+    if args.list {
+        let entries = restore::list(&ctx);
+        if args.json {
+            let list: Vec<serde_json::Value> = entries
+                .iter()
+                .map(|e| serde_json::json!({ "name": e.name, "id": e.id, "branch": crate::model::task::short_ref(&e.branch), "tip": e.tip, "removed": e.at, "path": e.path }))
+                .collect();
+            s.ui.json(&serde_json::json!({ "version": 1, "removed": list }))?;
+            return Ok(code::DONE);
+        }
+        let mut rows = vec![["NAME", "REMOVED", "BRANCH", "WAS AT"].map(str::to_owned).to_vec()];
+        for e in &entries {
+            let branch = crate::model::task::short_ref(&e.branch).to_owned() + if e.branch_deleted { " (deleted)" } else { "" };
+            rows.push(vec![e.name.clone(), e.at.clone(), branch, e.path.as_ref().map(|p| p.display().to_string()).unwrap_or_default()]);
+        }
+        s.ui.out(&if entries.is_empty() { "nothing was removed\n".to_owned() } else { table(&rows, |_, _, c| c.to_owned()) })?;
+        return Ok(code::DONE);
+    }
+    let back = restore::restore(&ctx, args.agent.as_deref())?;
+    for n in &back.notes {
+        s.ui.say(n);
+    }
+    let place = back.path.as_ref().map(|p| format!(" at '{}'", p.display())).unwrap_or_default();
+    s.ui.say(&format!("'{}' is back{place}", back.name));
+    let undo = Some(format!("git agents rm {}", back.name));
+    finish(s, args.json, vec![Outcome { name: back.name, outcome: "done", reason: None, undo }], &[])
+}

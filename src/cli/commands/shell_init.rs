@@ -1,0 +1,81 @@
+//! `git agents shell-init`, and the command that explains why there is no `cd`.
+
+use crate::cli::Session;
+use crate::cli::error::{CliError, code};
+
+/// Print the function 'agents' for your shell: 'agents cd NAME' goes there, the rest passes on
+///
+/// bash, zsh: eval "$(git agents shell-init bash)". fish: git agents shell-init fish | source
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// bash, zsh or fish
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// A process cannot move its shell
+#[derive(Debug, clap::Args)]
+pub struct CdArgs {
+    #[arg(hide = true)]
+    words: Vec<String>,
+}
+
+const POSIX: &str = r#"agents() {
+    if [ "$1" = cd ]; then
+        case "${2-}" in
+            -) command cd - || return ;;
+            '') __agents_dir=$(git rev-parse --path-format=absolute --git-common-dir) || return
+                case "$__agents_dir" in
+                    */.git) command cd -- "${__agents_dir%/.git}" || return ;;
+                    *) command cd -- "$__agents_dir" || return ;;
+                esac ;;
+            *) __agents_dir=$(git agents path "$2") || return
+                command cd -- "$__agents_dir" || return ;;
+        esac
+    else
+        git agents "$@"
+    fi
+}
+"#;
+
+const FISH: &str = r#"function agents
+    if test "$argv[1]" = cd
+        switch "$argv[2]"
+            case -
+                builtin cd -
+            case ''
+                set -l dir (git rev-parse --path-format=absolute --git-common-dir); or return
+                builtin cd (string replace -r '/\.git$' '' -- $dir)
+            case '*'
+                set -l dir (git agents path $argv[2]); or return
+                builtin cd $dir
+        end
+    else
+        git agents $argv
+    end
+end
+"#;
+
+/// Runs it.
+pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
+    s.ui.out(match args.shell {
+        Shell::Bash | Shell::Zsh => POSIX,
+        Shell::Fish => FISH,
+    })?;
+    Ok(code::DONE)
+}
+
+/// Explains.
+pub fn cd(_: &Session, _: &CdArgs) -> Result<i32, CliError> {
+    Err(CliError::refused(
+        "a program cannot change the directory of your shell",
+        "eval \"$(git agents shell-init bash)\" gives you 'agents cd NAME'",
+    ))
+}

@@ -1,0 +1,199 @@
+//! `git agents status`.
+
+use super::chosen;
+use crate::cli::Session;
+use crate::cli::error::{CliError, code};
+use crate::cli::ui::{Label, table};
+use crate::model::agent::{BranchState, RunState, Zombie};
+use crate::ops::inventory::{Agent, AgentAnswer, Inventory, StatusAnswer, status};
+use crate::ops::select::Match;
+
+/// Who does what, who needs you
+#[derive(Debug, Default, clap::Args)]
+pub struct Args {
+    /// Only these
+    #[arg(value_name = "AGENT")]
+    agents: Vec<String>,
+    /// Only those of batch N
+    #[arg(long, value_name = "N")]
+    batch: Option<u64>,
+    /// Only those in these states (comma-separated)
+    #[arg(long, value_name = "S,…", value_delimiter = ',')]
+    state: Vec<String>,
+    /// Names alone, one a line
+    #[arg(long)]
+    names: bool,
+    /// Answer in JSON
+    #[arg(long, conflicts_with_all = ["porcelain", "names"])]
+    json: bool,
+    /// Stable lines for scripts: name, state, branch state, ahead, behind, changed files, worktree; tab-separated
+    #[arg(long)]
+    porcelain: bool,
+    /// With --porcelain or --names: end records with NUL
+    #[arg(short = 'z')]
+    nul: bool,
+}
+
+/// Runs it.
+pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
+    let states: Vec<RunState> = args
+        .state
+        .iter()
+        .map(|w| serde_json::from_value(serde_json::Value::String(w.clone())).map_err(|_| CliError::Usage(format!("'{w}' is not a state"))))
+        .collect::<Result<_, _>>()?;
+    let ctx = s.context()?;
+    let inv = Inventory::read(&ctx)?;
+    for d in &inv.damaged {
+        s.ui.warn(&format!("the registration of '{d}' in the repository's config is damaged; it is left alone"));
+    }
+    if let Some(why) = ctx.state.lock_trouble() {
+        s.ui.warn(&format!("{why}; nothing is removed automatically here"));
+    }
+    let names = chosen(&ctx, &inv, &args.agents, args.batch, false, Match::Prefix)?;
+    let narrowed = !args.agents.is_empty() || args.batch.is_some();
+    let only = |a: &Agent| {
+        (!narrowed || names.contains(&a.reg.name.0)) && (states.is_empty() || a.state().is_some_and(|s| states.contains(&s)))
+    };
+    let end = if args.nul { '\0' } else { '\n' };
+    if args.names {
+        let text: String = inv.agents.iter().filter(|a| only(a)).map(|a| format!("{}{end}", a.reg.name)).collect();
+        s.ui.out(&text)?;
+        return Ok(code::DONE);
+    }
+    let answer = status(&ctx, &inv, &only, None)?;
+    if args.json {
+        s.ui.json(&answer)?;
+    } else if args.porcelain {
+        s.ui.out(&porcelain(&answer, end))?;
+    } else {
+        s.ui.page(&text(s, &answer), &ctx.repo().common_dir)?;
+    }
+    Ok(code::DONE)
+}
+
+fn porcelain(answer: &StatusAnswer, end: char) -> String {
+    let number = |n: Option<usize>| n.map_or("-".to_owned(), |n| n.to_string());
+    answer
+        .agents
+        .iter()
+        .map(|a| {
+            let dirty = a.dirty.as_ref().map(|d| d.modified + d.untracked + d.conflicted);
+            format!(
+                "{}\t{}\t{}\t{}\t{}\t{}\t{}{end}",
+                a.name,
+                a.run.state.map_or("-", RunState::word),
+                branch_word(a.branch_state),
+                number(a.ahead),
+                number(a.behind),
+                number(dirty),
+                a.worktree.as_ref().map(|w| w.text()).unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+fn branch_word(b: Option<BranchState>) -> &'static str {
+    match b {
+        Some(BranchState::Fresh) => "fresh",
+        Some(BranchState::Ahead) => "ahead",
+        Some(BranchState::Diverged) => "diverged",
+        Some(BranchState::Landed) => "landed",
+        None => "-",
+    }
+}
+
+fn text(s: &Session, answer: &StatusAnswer) -> String {
+    let mut out = String::new();
+    if answer.agents.is_empty() {
+        out.push_str("no agents\n");
+    } else {
+        let mut rows = vec![["NAME", "STATE", "BRANCH", "CHANGES", "TASK"].map(str::to_owned).to_vec()];
+        rows.extend(answer.agents.iter().map(row));
+        let label = |i: usize, c: usize| match (i, c) {
+            (0, _) => Some(Label::Dim),
+            (_, 0) => Some(Label::Strong),
+            (_, 1) => match answer.agents[i - 1].run.state {
+                Some(RunState::Succeeded) => Some(Label::Good),
+                Some(RunState::NeedsInput | RunState::Unchanged) => Some(Label::Warn),
+                Some(st) if st.is_final() => Some(Label::Bad),
+                _ => None,
+            },
+            _ => None,
+        };
+        out.push_str(&table(&rows, |i, c, cell| match label(i, c) {
+            Some(l) => s.ui.paint(l, cell),
+            None => cell.to_owned(),
+        }));
+    }
+    for a in &answer.agents {
+        for line in notes(a) {
+            out.push_str(&format!("{}: {line}\n", a.name));
+        }
+    }
+    for h in &answer.holds {
+        let until = h.until.as_deref().map(|u| format!(" until {u}")).unwrap_or_default();
+        out.push_str(&format!("{} is held: {}{until}; {} waiting ('git agents retry --held' lifts it)\n", h.assistant, h.reason, h.waiting));
+    }
+    for c in &answer.checkouts {
+        if let Some(d) = c.dirty.as_ref().filter(|d| !d.is_clean()) {
+            out.push_str(&format!("your checkout has {} modified and {} untracked files\n", d.modified, d.untracked));
+        }
+    }
+    for u in &answer.unmanaged {
+        out.push_str(&format!("not managed: {} ({})\n", u.worktree.text(), u.branch.as_deref().unwrap_or("no branch")));
+    }
+    out
+}
+
+fn row(a: &AgentAnswer) -> Vec<String> {
+    let state = match (a.run.state, a.run.attempt) {
+        (Some(s), n) if n > 1 => format!("{s} ({n})"),
+        (Some(s), _) => s.to_string(),
+        (None, _) => "-".to_owned(),
+    };
+    let branch = match (a.branch_state, a.ahead, a.behind) {
+        (Some(BranchState::Ahead), Some(n), _) => format!("ahead {n}"),
+        (Some(BranchState::Diverged), Some(n), Some(m)) => format!("ahead {n}, behind {m}"),
+        (Some(BranchState::Fresh), _, Some(m)) if m > 0 => format!("fresh, behind {m}"),
+        (b, _, _) => branch_word(b).to_owned(),
+    };
+    let changes = match &a.dirty {
+        Some(d) if d.is_clean() => "clean".to_owned(),
+        Some(d) => {
+            let part = |n: usize, w: &str| if n > 0 { Some(format!("{n} {w}")) } else { None };
+            let parts = [part(d.modified, "modified"), part(d.untracked, "untracked"), part(d.conflicted, "in conflict")];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        }
+        None => "-".to_owned(),
+    };
+    let clean = |t: &str| crate::model::text::safe_line(t.as_bytes());
+    vec![clean(&a.name.0), state, branch, changes, crate::model::text::one_line(&a.title, 60)]
+}
+
+fn notes(a: &AgentAnswer) -> Vec<String> {
+    let mut out = Vec::new();
+    if let Some(q) = &a.run.question {
+        out.push(format!("asks: {} ('git agents send {} …' answers)", crate::model::text::one_line(q, 300), a.name));
+    } else if let Some(r) = &a.run.reason {
+        out.push(crate::model::text::one_line(r, 300));
+    }
+    match a.zombie {
+        Some(Zombie::Missing) => out.push("its directory is missing; if it was moved, 'git worktree repair' in it mends that".into()),
+        Some(Zombie::BranchGone) => out.push("its branch is gone".into()),
+        Some(Zombie::HalfRemoved) => out.push("its removal was cut short; the next command completes it".into()),
+        Some(Zombie::Landed) => out.push(format!("landed; 'git agents rm {}' takes it away", a.name)),
+        _ => {}
+    }
+    if let Some(op) = &a.operation {
+        out.push(format!("in the middle of a {op}"));
+    }
+    if let (Some(reason), false) = (&a.locked, a.run.state.is_some_and(RunState::is_live)) {
+        let text = match crate::ops::create::parse_lock_reason(reason) {
+            Some(_) => "locked by a run that is gone; 'git agents stop' releases it".to_owned(),
+            None => format!("locked: {}", crate::model::text::safe_line(reason.as_bytes())),
+        };
+        out.push(text);
+    }
+    out.extend(a.findings.iter().map(|f| crate::model::text::safe_line(f.as_bytes())));
+    out
+}

@@ -1,0 +1,247 @@
+//! Looking on: states and activity of some agents until all are settled. It only reads; ending it ends nothing else.
+
+use super::Session;
+use super::error::CliError;
+use super::ui::{Label, Ui, terminal_size};
+use crate::model::agent::{AgentId, RunState};
+use crate::ops::Context;
+use crate::ops::record::{Record, RunDir, stand};
+use crate::place::adapter::Activity;
+use crate::runtime::signals::{Signals, Wake};
+use crate::supervisor::attempt::Logged;
+use crate::supervisor::log::EventFollower;
+use serde_json::json;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+/// How to look on.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// JSON lines on standard output instead of narration.
+    pub json: bool,
+    /// Give up after this long.
+    pub timeout: Option<Duration>,
+    /// The first that settles is enough.
+    pub any: bool,
+    /// For the words.
+    pub batch: Option<u64>,
+}
+
+/// How looking on ended.
+#[derive(Debug, Clone, Default)]
+pub struct End {
+    /// All have succeeded.
+    pub all_succeeded: bool,
+    /// The time was up.
+    pub timed_out: bool,
+    /// The signal that ended it.
+    pub interrupted: Option<i32>,
+}
+
+struct Seen {
+    id: AgentId,
+    name: String,
+    run: RunDir,
+    state: Option<RunState>,
+    reason: Option<String>,
+    record: Option<Record>,
+    activity: String,
+    events: EventFollower,
+    since: Instant,
+}
+
+/// Looks on until every agent is settled.
+pub fn follow(s: &Session, ctx: &Context, agents: Vec<(AgentId, String)>, options: &Options) -> Result<End, CliError> {
+    let signals = Signals::catch().map_err(|e| CliError::refused(format!("signals: {e}"), "try again"))?;
+    let started = Instant::now();
+    let mut seen: Vec<Seen> = agents
+        .into_iter()
+        .map(|(id, name)| {
+            let run = RunDir::of(&ctx.state, &id);
+            let events = EventFollower::new(&run.file("events.jsonl"));
+            Seen { id, name, run, state: None, reason: None, record: None, activity: String::new(), events, since: Instant::now() }
+        })
+        .collect();
+    if options.json {
+        for a in &seen {
+            s.ui.json(&json!({ "version": 1, "kind": "agent", "name": a.name, "id": a.id, "batch": options.batch }))?;
+        }
+    }
+    let mut screen = Screen::new(&s.ui, options.json);
+    let mut last_change = Instant::now();
+    loop {
+        let mut changed = false;
+        for a in &mut seen {
+            changed |= look(s, ctx, a, options)?;
+        }
+        if changed {
+            last_change = Instant::now();
+        }
+        screen.draw(&seen, changed);
+        let settled = |a: &Seen| a.state.is_none_or(RunState::is_settled);
+        let done = if options.any { seen.iter().any(settled) } else { seen.iter().all(settled) };
+        if done {
+            screen.clear();
+            return finish(s, &seen, options, false);
+        }
+        if options.timeout.is_some_and(|t| started.elapsed() >= t) {
+            screen.clear();
+            return finish(s, &seen, options, true);
+        }
+        for w in signals.take() {
+            if let Wake::End(signal) = w {
+                screen.clear();
+                let left = seen.iter().filter(|a| !settled(a)).count();
+                s.ui.say(&format!("{} keep running", super::commands::run::count(left, "agent")));
+                s.ui.hint("'git agents wait' looks on again, 'git agents status' tells, 'git agents stop --all' ends them");
+                return Ok(End { interrupted: Some(signal as i32), ..End::default() });
+            }
+        }
+        // Quick while something happens, unhurried while nothing does.
+        let pause = if last_change.elapsed() < Duration::from_secs(2) { 15 } else { 150 };
+        signals.wait(pause);
+    }
+}
+
+fn finish(s: &Session, seen: &[Seen], options: &Options, timed_out: bool) -> Result<End, CliError> {
+    if options.json {
+        let agents: Vec<serde_json::Value> = seen
+            .iter()
+            .map(|a| json!({ "name": a.name, "state": a.state, "reason": a.reason, "attempt": a.record.as_ref().map(|r| r.attempt) }))
+            .collect();
+        s.ui.json(&json!({ "version": 1, "kind": "settled", "timed_out": timed_out, "agents": agents }))?;
+    } else if timed_out {
+        s.ui.err("error: time is up; the agents keep running");
+        s.ui.hint("git agents wait");
+    }
+    let all_succeeded = seen.iter().all(|a| a.state == Some(RunState::Succeeded));
+    Ok(End { all_succeeded, timed_out, interrupted: None })
+}
+
+/// Takes in what is new about one agent; whether anything is.
+fn look(s: &Session, ctx: &Context, a: &mut Seen, options: &Options) -> Result<bool, CliError> {
+    let mut record = stand(&a.run, None, true)?;
+    if record.as_ref().is_none_or(|r| r.state == RunState::Dead) && !a.run.dir.exists() {
+        // The run folder is gone: the journal tells.
+        let journal = ctx.state.journal_of(&a.id)?;
+        record = stand(&a.run, Some(&journal), true)?;
+    }
+    let mut news = Vec::new();
+    a.events.poll(|e: Logged| news.push(e)).map_err(|e| CliError::refused(format!("the events of '{}' cannot be read: {e}", a.name), "git agents logs"))?;
+    let mut changed = false;
+    for e in news {
+        if let Some(line) = line_of(&e.activity) {
+            a.activity = line;
+            changed = true;
+        }
+        if options.json {
+            s.ui.json(&json!({ "version": 1, "kind": "activity", "name": a.name, "at": e.at, "attempt": e.attempt, "activity": e.activity }))?;
+        }
+    }
+    let state = record.as_ref().map(|r| r.state);
+    let reason = record.as_ref().and_then(|r| r.reason.clone());
+    if state != a.state || reason != a.reason {
+        changed = true;
+        let final_now = state.is_some_and(RunState::is_settled);
+        a.state = state;
+        a.reason = reason;
+        a.record = record;
+        a.since = Instant::now();
+        if options.json {
+            let kind = if final_now { "end" } else { "state" };
+            let r = a.record.as_ref();
+            s.ui.json(&json!({
+                "version": 1, "kind": kind, "name": a.name, "state": a.state, "reason": a.reason,
+                "attempt": r.map(|r| r.attempt), "question": r.and_then(|r| r.question.clone()), "exit_code": r.and_then(|r| r.exit_code),
+            }))?;
+        } else if !s.ui.err_tty {
+            let why = a.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+            let word = a.state.map_or("none", RunState::word);
+            s.ui.say(&format!("{}: {word}{why}", a.name));
+        }
+    }
+    Ok(changed)
+}
+
+/// One line for a person; `None` for what says nothing to one.
+pub fn line_of(a: &Activity) -> Option<String> {
+    let text = match a {
+        Activity::Progress { text } | Activity::Message { text } | Activity::Retrying { text } => text.clone(),
+        Activity::Tool { name, text } => format!("{name}: {text}"),
+        Activity::NeedsInput { question } => format!("asks: {question}"),
+        Activity::RateLimit { resume_at } => format!("rate limit until {}", resume_at.as_deref().unwrap_or("later")),
+        Activity::Denied { what } => format!("denied: {what}"),
+        Activity::Finished { text, ok } => text.clone().unwrap_or_else(|| if *ok { "finished".into() } else { "gave up".into() }),
+        Activity::Usage { .. } | Activity::Session { .. } | Activity::Other { .. } => return None,
+    };
+    Some(crate::model::text::one_line(&text, 200))
+}
+
+/// Progress that is drawn over itself, on a terminal only; it never scrolls.
+struct Screen<'a> {
+    ui: &'a Ui,
+    on: bool,
+    lines: usize,
+    drawn: Option<Instant>,
+}
+
+impl<'a> Screen<'a> {
+    fn new(ui: &'a Ui, json: bool) -> Screen<'a> {
+        Screen { ui, on: ui.err_tty && !ui.quiet && !json, lines: 0, drawn: None }
+    }
+
+    fn draw(&mut self, seen: &[Seen], changed: bool) {
+        let due = self.drawn.is_none_or(|d| d.elapsed() >= Duration::from_secs(1));
+        if !self.on || !(changed || due) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        let (columns, height) = terminal_size();
+        let room = usize::from(height).saturating_sub(2).max(3);
+        // More agents than lines: those that need somebody and those that changed last.
+        let mut order: Vec<&Seen> = seen.iter().collect();
+        if seen.len() > room {
+            order.sort_by_key(|a| (a.state != Some(RunState::NeedsInput), a.state.is_some_and(RunState::is_settled), std::cmp::Reverse(a.since)));
+            order.truncate(room - 1);
+        }
+        let width = order.iter().map(|a| a.name.len()).max().unwrap_or(0).min(30);
+        let mut text = String::new();
+        for a in &order {
+            let word = a.state.map_or("preparing", RunState::word);
+            let label = match a.state {
+                Some(RunState::Succeeded) => Label::Good,
+                Some(RunState::NeedsInput | RunState::Unchanged) => Label::Warn,
+                Some(s) if s.is_final() => Label::Bad,
+                _ => Label::Dim,
+            };
+            let shown = match (&a.reason, a.state) {
+                (Some(r), _) => r.clone(),
+                (None, Some(s)) if s.is_final() => a.record.as_ref().and_then(|r| r.claim.clone()).unwrap_or_default(),
+                _ => a.activity.clone(),
+            };
+            let name = crate::model::text::clip(&a.name, width);
+            let rest = usize::from(columns).saturating_sub(width + 15);
+            let shown = crate::model::text::safe_line(shown.as_bytes());
+            let shown = crate::model::text::clip(&shown, rest);
+            text.push_str(&format!("{name:width$}  {}  {shown}\n", self.ui.paint_err(label, &format!("{word:11}"))));
+        }
+        if order.len() < seen.len() {
+            let settled = seen.iter().filter(|a| a.state.is_some_and(RunState::is_settled)).count();
+            text.push_str(&format!("{} of {} settled\n", settled, seen.len()));
+        }
+        let up = if self.lines > 0 { format!("\x1b[{}A\x1b[J", self.lines) } else { String::new() };
+        self.lines = text.lines().count();
+        let mut e = std::io::stderr().lock();
+        let _ = e.write_all(format!("{up}{text}").as_bytes());
+        let _ = e.flush();
+    }
+
+    fn clear(&mut self) {
+        if self.on && self.lines > 0 {
+            let mut e = std::io::stderr().lock();
+            let _ = e.write_all(format!("\x1b[{}A\x1b[J", self.lines).as_bytes());
+            let _ = e.flush();
+            self.lines = 0;
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Taking what exists under management: somebody's worktree, a branch, a remote branch, a request of a forge.
+
+use super::base;
+use super::create::{self, Planned, Taken, Wish};
+use super::{Context, Error, Loaded, Result, plan};
+use crate::config::ApprovedPlan;
+use crate::git::command::Call;
+use crate::git::state::Registration;
+use crate::git::{refs, worktree};
+use crate::model::agent::{Oid, Origin};
+use crate::model::task::short_ref;
+use crate::runtime::files;
+use std::path::{Path, PathBuf};
+
+/// What is to be adopted.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// A linked worktree with a branch checked out.
+    Worktree(worktree::Entry),
+    /// A branch that is checked out nowhere, full name.
+    Branch(String),
+    /// A remote-tracking branch, full name; a local one is made of it.
+    Remote(String),
+    /// A request of a forge, fetched by its reference.
+    Request {
+        /// The remote.
+        remote: String,
+        /// Its reference there.
+        reference: String,
+        /// The local branch, short.
+        branch: String,
+    },
+}
+
+/// What was adopted.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub path: PathBuf,
+}
+
+/// Finds what `word` means.
+pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
+    let managed = ctx.state.registrations()?.0;
+    let already = |r: &Registration| Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name));
+    let as_path = cwd.join(word);
+    if let Ok(path) = std::fs::canonicalize(&as_path)
+        && path.is_dir()
+    {
+        if ctx.repo().main_worktree.as_deref() == Some(path.as_path()) {
+            return Err(Error::refused("the main checkout cannot be an agent", "name a linked worktree or a branch"));
+        }
+        if let Some(entry) = worktree::find_by_path(ctx.repo(), &path)? {
+            if let Some(r) = managed.iter().find(|r| r.worktree.as_deref() == Some(entry.id.as_str())) {
+                return Err(already(r));
+            }
+            return Ok(What::Worktree(entry));
+        }
+        if word.contains('/') || word == "." {
+            return Err(Error::refused(format!("'{}' is not a worktree of this repository", path.display()), "git worktree list"));
+        }
+    }
+    for (prefix, pattern) in [("pr/", "refs/pull/{}/head"), ("mr/", "refs/merge-requests/{}/head")] {
+        if let Some(n) = word.strip_prefix(prefix)
+            && !n.is_empty()
+            && n.bytes().all(|b| b.is_ascii_digit())
+        {
+            return Ok(What::Request { remote: remote(ctx)?, reference: pattern.replace("{}", n), branch: word.to_owned() });
+        }
+    }
+    let full = format!("refs/heads/{word}");
+    for full in [word.to_owned(), full] {
+        if full.starts_with("refs/heads/") && refs::read(ctx.repo(), &full)?.is_some() {
+            if let Some(r) = managed.iter().find(|r| r.branch == full) {
+                return Err(already(r));
+            }
+            if let Some(entry) = worktree::list(ctx.repo())?.into_iter().find(|e| e.head == worktree::Head::Branch(full.clone())) {
+                return Ok(What::Worktree(entry));
+            }
+            if worktree::head(ctx.repo(), &ctx.repo().common_dir) == worktree::Head::Branch(full.clone()) && ctx.repo().main_worktree.is_some() {
+                return Err(Error::refused(
+                    format!("branch '{}' is checked out in the main checkout", short_ref(&full)),
+                    "switch the main checkout to another branch first",
+                ));
+            }
+            return Ok(What::Branch(full));
+        }
+    }
+    let full = format!("refs/remotes/{word}");
+    if refs::read(ctx.repo(), &full)?.is_some() {
+        return Ok(What::Remote(full));
+    }
+    let shown = crate::model::text::safe_line(word.as_bytes());
+    Err(Error::refused(format!("'{shown}' is neither a worktree nor a branch"), "'git branch -a' and 'git worktree list' show what there is"))
+}
+
+fn remote(ctx: &Context) -> Result<String> {
+    let out = ctx.repo().call(["remote"]).text()?;
+    let remotes: Vec<&str> = out.lines().collect();
+    match remotes.as_slice() {
+        [] => Err(Error::refused("there is no remote to fetch from", "git remote add origin URL")),
+        [one] => Ok((*one).to_owned()),
+        many if many.contains(&"origin") => Ok("origin".to_owned()),
+        many => Err(Error::refused(format!("which remote? there are {}", many.join(", ")), "fetch it yourself, then adopt the branch")),
+    }
+}
+
+/// Adopts it: registered, with a worktree made where there is none.
+pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What) -> Result<Adopted> {
+    let what = match what {
+        What::Request { remote, reference, branch } => {
+            let full = format!("refs/heads/{branch}");
+            let taken = Taken::read(ctx)?;
+            if let Some(why) = taken.obstacle(&branch, &branch) {
+                return Err(Error::refused(why, format!("git agents adopt {branch}, or delete that branch first")));
+            }
+            let spec = format!("{reference}:{full}");
+            Call::user_visible(&ctx.repo().common_dir, ["fetch", "--quiet", "--no-tags", &remote, &spec]).env("GIT_DIR", &ctx.repo().common_dir).run()?;
+            What::Branch(full)
+        }
+        What::Remote(full) => {
+            let short = short_ref(&full).split_once('/').map(|(_, b)| b.to_owned()).unwrap_or_default();
+            let local = format!("refs/heads/{short}");
+            let tip = refs::read(ctx.repo(), &full)?.ok_or_else(|| Error::refused(format!("'{}' is gone", short_ref(&full)), "git fetch"))?;
+            match refs::read(ctx.repo(), &local)? {
+                None => refs::update(ctx.repo(), &local, &tip, None)?,
+                Some(_) => return Err(Error::refused(format!("branch '{short}' exists already"), format!("git agents adopt {short}"))),
+            }
+            What::Branch(local)
+        }
+        other => other,
+    };
+    let (branch, entry) = match what {
+        What::Worktree(entry) => match &entry.head {
+            worktree::Head::Branch(b) => {
+                if entry.link() != worktree::Link::Good {
+                    return Err(Error::refused(format!("'{}' and its git directory do not belong together", entry.path.display()), "git worktree repair"));
+                }
+                (b.clone(), Some(entry))
+            }
+            _ => {
+                let hint = format!("git -C {} switch -c NAME", entry.path.display());
+                return Err(Error::refused(format!("'{}' has no branch checked out", entry.path.display()), hint));
+            }
+        },
+        What::Branch(b) => (b, None),
+        What::Remote(_) | What::Request { .. } => unreachable!("made a branch above"),
+    };
+    let tip = refs::read(ctx.repo(), &branch)?.ok_or_else(|| Error::refused("the branch has no commit", "git commit first"))?;
+    let asked = loaded.settings.base.as_deref().map(str::to_owned).or_else(|| default_base(ctx));
+    let base = base::resolve(ctx, asked.as_deref())?;
+    let fork = ctx.state.objects.merge_bases(&base.commit, &tip)?.into_iter().next().unwrap_or_else(|| tip.clone());
+    register(ctx, loaded, approved, &branch, &base.name, fork, entry)
+}
+
+/// The branch of the main checkout: an adopted worktree's own branch is no base for itself.
+fn default_base(ctx: &Context) -> Option<String> {
+    match worktree::head(ctx.repo(), &ctx.repo().common_dir) {
+        worktree::Head::Branch(b) => Some(b),
+        _ => None,
+    }
+}
+
+fn register(
+    ctx: &Context,
+    loaded: &Loaded,
+    approved: &ApprovedPlan,
+    branch: &str,
+    base: &str,
+    fork: Oid,
+    entry: Option<worktree::Entry>,
+) -> Result<Adopted> {
+    let short = short_ref(branch).to_owned();
+    let as_base = base::Base { name: base.to_owned(), commit: fork, note: None };
+    let held = ctx.state.lock()?;
+    let registered = ctx.state.registrations()?.0;
+    // The handle is the branch without the prefix of ours; where that is taken, the branch.
+    let handle = short.strip_prefix(&loaded.settings.branch_prefix).unwrap_or(&short).to_owned();
+    let name = if registered.iter().any(|r| r.name.0 == handle) { short.clone() } else { handle };
+    if registered.iter().any(|r| r.name.0 == name) {
+        return Err(Error::refused(format!("an agent named '{name}' exists already"), format!("git agents show {name}")));
+    }
+    let task = create::task_skeleton(&name, &short, &as_base, Origin::Adopt);
+    match entry {
+        Some(entry) => {
+            let planned = Planned { task, path: entry.path.clone() };
+            let (mut reg, _) = create::write(ctx, &held, std::iter::once((&planned, None)))?.remove(0);
+            files::write_durable(&entry.admin.join("agents-token"), format!("{}\n", reg.id).as_bytes())?;
+            reg.worktree = Some(entry.id);
+            ctx.state.register(&held, &reg)?;
+            Ok(Adopted { name, path: planned.path })
+        }
+        None => {
+            let wish = Wish { name: &name, branch: &short, base: &as_base, dir: &loaded.settings.worktree_dir, batch: None };
+            let path = create::place(ctx, &wish)?;
+            create::check_free(&path)?;
+            let planned = Planned { task, path: path.clone() };
+            let (mut reg, _) = create::write(ctx, &held, std::iter::once((&planned, Some("adopt"))))?.remove(0);
+            drop(held);
+            let plan = plan::run_plan(ctx, loaded, approved, path.clone(), None)?;
+            create::check_out_branch(ctx, &mut reg, &plan)?;
+            Ok(Adopted { name, path })
+        }
+    }
+}
