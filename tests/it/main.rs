@@ -1,1 +1,16 @@
-//! Integration tests.
+//! Integration tests: one binary, a file a command or a theme. What they stand on is in `support`.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    missing_docs,
+    unreachable_pub,
+    reason = "rules for code that users run"
+)]
+
+mod layers;
+mod licences;
+mod older_git;
+#[allow(dead_code, unused_imports, reason = "no build uses every part of it")]
+mod support;
