@@ -59,7 +59,17 @@ pub fn follow(s: &Session, ctx: &Context, agents: Vec<(AgentId, String)>, option
         .map(|(id, name)| {
             let run = RunDir::of(&ctx.state, &id);
             let events = EventFollower::new(&run.file("events.jsonl"));
-            Seen { id, name, run, state: None, reason: None, record: None, activity: String::new(), events, since: Instant::now() }
+            Seen {
+                id,
+                name,
+                run,
+                state: None,
+                reason: None,
+                record: None,
+                activity: String::new(),
+                events,
+                since: Instant::now(),
+            }
         })
         .collect();
     if options.json {
@@ -93,7 +103,9 @@ pub fn follow(s: &Session, ctx: &Context, agents: Vec<(AgentId, String)>, option
                 screen.clear();
                 let left = seen.iter().filter(|a| !settled(a)).count();
                 s.ui.say(&format!("{} keep running", super::commands::run::count(left, "agent")));
-                s.ui.hint("'git agents wait' looks on again, 'git agents status' tells, 'git agents stop --all' ends them");
+                s.ui.hint(
+                    "'git agents wait' looks on again, 'git agents status' tells, 'git agents stop --all' ends them",
+                );
                 return Ok(End { interrupted: Some(signal as i32), ..End::default() });
             }
         }
@@ -127,7 +139,9 @@ fn look(s: &Session, ctx: &Context, a: &mut Seen, options: &Options) -> Result<b
         record = stand(&a.run, Some(&journal), true)?;
     }
     let mut news = Vec::new();
-    a.events.poll(|e: Logged| news.push(e)).map_err(|e| CliError::refused(format!("the events of '{}' cannot be read: {e}", a.name), "git agents logs"))?;
+    a.events
+        .poll(|e: Logged| news.push(e))
+        .map_err(|e| CliError::refused(format!("the events of '{}' cannot be read: {e}", a.name), "git agents logs"))?;
     let mut changed = false;
     for e in news {
         if let Some(line) = line_of(&e.activity) {
@@ -171,7 +185,9 @@ pub fn line_of(a: &Activity) -> Option<String> {
         Activity::NeedsInput { question } => format!("asks: {question}"),
         Activity::RateLimit { resume_at } => format!("rate limit until {}", resume_at.as_deref().unwrap_or("later")),
         Activity::Denied { what } => format!("denied: {what}"),
-        Activity::Finished { text, ok } => text.clone().unwrap_or_else(|| if *ok { "finished".into() } else { "gave up".into() }),
+        Activity::Finished { text, ok } => {
+            text.clone().unwrap_or_else(|| if *ok { "finished".into() } else { "gave up".into() })
+        }
         Activity::Usage { .. } | Activity::Session { .. } | Activity::Other { .. } => return None,
     };
     Some(crate::model::text::one_line(&text, 200))
@@ -201,7 +217,13 @@ impl<'a> Screen<'a> {
         // More agents than lines: those that need somebody and those that changed last.
         let mut order: Vec<&Seen> = seen.iter().collect();
         if seen.len() > room {
-            order.sort_by_key(|a| (a.state != Some(RunState::NeedsInput), a.state.is_some_and(RunState::is_settled), std::cmp::Reverse(a.since)));
+            order.sort_by_key(|a| {
+                (
+                    a.state != Some(RunState::NeedsInput),
+                    a.state.is_some_and(RunState::is_settled),
+                    std::cmp::Reverse(a.since),
+                )
+            });
             order.truncate(room - 1);
         }
         let width = order.iter().map(|a| a.name.len()).max().unwrap_or(0).min(30);

@@ -139,7 +139,8 @@ pub fn main() -> i32 {
     let cwd = match std::env::current_dir() {
         Ok(d) => d,
         Err(_) => {
-            let (text, code) = CliError::refused("the current directory does not exist any more", "cd to another one").render();
+            let (text, code) =
+                CliError::refused("the current directory does not exist any more", "cd to another one").render();
             Ui::new(false, cli.color, None).err(text.trim_end());
             return code;
         }

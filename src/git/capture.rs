@@ -44,13 +44,22 @@ pub struct Options<'a> {
 }
 
 /// Captures the worktree of `entry` as it is now. Durable and verified when it returns.
-pub fn take(repo: &Repo, objects: &Objects, entry: &Entry, head: Option<&Oid>, options: &Options<'_>) -> Result<Capture> {
+pub fn take(
+    repo: &Repo,
+    objects: &Objects,
+    entry: &Entry,
+    head: Option<&Oid>,
+    options: &Options<'_>,
+) -> Result<Capture> {
     let place = Place { worktree: &entry.path, admin: &entry.admin, head };
     let changes = status::changes(repo, objects, &place)?;
     let hash = if repo.object_format == "sha256" { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
     let index_path = entry.admin.join("index");
     let index = if index_path.exists() {
-        Some(gix::index::File::at(index_path, hash, true, Default::default()).map_err(|e| Error::Object(e.to_string()))?)
+        Some(
+            gix::index::File::at(index_path, hash, true, Default::default())
+                .map_err(|e| Error::Object(e.to_string()))?,
+        )
     } else {
         None
     };
@@ -65,7 +74,8 @@ pub fn take(repo: &Repo, objects: &Objects, entry: &Entry, head: Option<&Oid>, o
         let mut paths: BTreeSet<&RelPath> = changes.all().collect();
         let hidden = status::hidden(repo, &place).unwrap_or_default();
         paths.extend(hidden.iter().map(|(p, _)| p));
-        let sparse: BTreeSet<&RelPath> = hidden.iter().map(|(p, _)| p).filter(|p| !on_disk(&entry.path, p).exists()).collect();
+        let sparse: BTreeSet<&RelPath> =
+            hidden.iter().map(|(p, _)| p).filter(|p| !on_disk(&entry.path, p).exists()).collect();
         let mut commands: Vec<Vec<u8>> = Vec::new();
         let mut removals: Vec<Vec<u8>> = Vec::new();
         for path in paths.iter().filter(|p| !sparse.contains(**p)) {
@@ -82,13 +92,16 @@ pub fn take(repo: &Repo, objects: &Objects, entry: &Entry, head: Option<&Oid>, o
                 Err(why) => stream.skipped.push(((*path).clone(), why)),
             }
             // Bounded memory: what has been read goes to git at once.
-            stdin.write_all(&std::mem::take(&mut stream.out)).map_err(because("write to", Path::new("git fast-import")))?;
+            stdin
+                .write_all(&std::mem::take(&mut stream.out))
+                .map_err(because("write to", Path::new("git fast-import")))?;
         }
         let modes = unusual_modes(&entry.path, index.as_ref(), &changes);
         let mut about = options.about.clone();
         about["version"] = json!(1);
         about["modes"] = json!(modes);
-        about["skipped"] = json!(stream.skipped.iter().map(|(p, why)| json!({"path": show(p), "why": why})).collect::<Vec<_>>());
+        about["skipped"] =
+            json!(stream.skipped.iter().map(|(p, why)| json!({"path": show(p), "why": why})).collect::<Vec<_>>());
         stream.commit_head(options.reference, &serde_json::to_vec(&about).expect("plain JSON"));
         if let Some(head) = head {
             stream.line(format!("from {head}"));
@@ -169,7 +182,13 @@ impl Stream {
     }
 
     /// The index as commits: one, or one for each stage.
-    fn index_commits(&mut self, reference: &str, index: Option<&gix::index::File>, changes: &Changes, head: Option<&Oid>) -> Vec<u32> {
+    fn index_commits(
+        &mut self,
+        reference: &str,
+        index: Option<&gix::index::File>,
+        changes: &Changes,
+        head: Option<&Oid>,
+    ) -> Vec<u32> {
         let Some(index) = index else { return Vec::new() };
         let stages: &[u32] = if changes.conflicted.is_empty() { &[0] } else { &[0, 1, 2, 3] };
         let mut marks = Vec::new();
@@ -207,7 +226,9 @@ impl Stream {
     fn blob(&mut self, file: &Path, max: u64) -> std::result::Result<Blob, String> {
         let meta = match std::fs::symlink_metadata(file) {
             Ok(m) => m,
-            Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => return Ok(Blob::Gone),
+            Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+                return Ok(Blob::Gone);
+            }
             Err(e) => return Err(e.to_string()),
         };
         let (mode, bytes) = if meta.file_type().is_symlink() {
@@ -266,10 +287,24 @@ pub fn own_commits(objects: &Objects, admin: &Path, head: Option<&Oid>) -> Vec<O
         }
     };
     let read = |p: &Path| std::fs::read_to_string(p).unwrap_or_default();
-    for name in ["ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "AUTO_MERGE", "BISECT_EXPECTED_REV"] {
+    for name in [
+        "ORIG_HEAD",
+        "MERGE_HEAD",
+        "CHERRY_PICK_HEAD",
+        "REVERT_HEAD",
+        "REBASE_HEAD",
+        "AUTO_MERGE",
+        "BISECT_EXPECTED_REV",
+    ] {
         read(&admin.join(name)).lines().for_each(&mut add);
     }
-    for name in ["rebase-merge/orig-head", "rebase-merge/onto", "rebase-merge/stopped-sha", "rebase-apply/orig-head", "rebase-apply/onto"] {
+    for name in [
+        "rebase-merge/orig-head",
+        "rebase-merge/onto",
+        "rebase-merge/stopped-sha",
+        "rebase-apply/orig-head",
+        "rebase-apply/onto",
+    ] {
         read(&admin.join(name)).lines().for_each(&mut add);
     }
     read(&admin.join("logs/HEAD")).lines().for_each(&mut add);

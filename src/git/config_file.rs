@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 /// The parsed common config file, without includes: what other files say about us does not count.
 pub struct Config {
     file: ConfigFile,
+    lines: Vec<Vec<u8>>,
 }
 
 impl std::fmt::Debug for Config {
@@ -33,7 +34,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Config> {
     let meta = gix::config::file::Metadata::from(gix::config::Source::Local);
     let file = ConfigFile::from_bytes_no_includes(bytes, meta, Default::default())
         .map_err(|e| Error::Damaged { what: format!("'{}'", path.display()), why: e.to_string() })?;
-    Ok(Config { file })
+    Ok(Config { file, lines: bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect() })
 }
 
 impl Config {
@@ -44,7 +45,8 @@ impl Config {
 
     /// One value as git's yes or no; missing is no.
     pub fn flag(&self, section: &str, subsection: Option<&str>, key: &str) -> bool {
-        self.value(section, subsection, key).is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1" | ""))
+        self.value(section, subsection, key)
+            .is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1" | ""))
     }
 
     /// The names of all subsections of `section`, in the file's order, each once.
@@ -61,30 +63,81 @@ impl Config {
         out
     }
 
-    /// Sets one value, in the last section of that name, made where there is none.
-    pub fn set(&mut self, section: &str, subsection: Option<&str>, key: &str, value: &str) -> Result<()> {
-        self.file
-            .set_raw_value_by(section, subsection.map(BStr::new), key.to_owned(), value)
-            .map(|_| ())
-            .map_err(|e| Error::Damaged { what: format!("setting '{section}.{key}'"), why: e.to_string() })
+    /// Sets one value of a section of ours, made where there is none. Every other line keeps its bytes.
+    pub fn set(&mut self, section: &str, subsection: &str, key: &str, value: &str) {
+        let line = format!("\t{key} = {}", quote(value)).into_bytes();
+        let header = header(section, subsection);
+        let Some((start, end)) = self.blocks(&header).pop() else {
+            if self.lines.last().is_some_and(|l| !l.is_empty()) {
+                self.lines.push(Vec::new());
+            }
+            let at = self.lines.len().saturating_sub(1);
+            self.lines.splice(at..at, [header, line]);
+            return;
+        };
+        match (start + 1..end).find(|i| is_key(&self.lines[*i], key)) {
+            Some(i) => self.lines[i] = line,
+            None => {
+                // After its last own line: what follows (blank lines, comments) belongs to the next section.
+                let own = (start + 1..end).rev().find(|i| self.lines[*i].contains(&b'=')).map_or(start + 1, |i| i + 1);
+                self.lines.insert(own, line);
+            }
+        }
     }
 
     /// Removes one value; nothing where it is missing.
-    pub fn unset(&mut self, section: &str, subsection: Option<&str>, key: &str) {
-        if let Ok(mut s) = self.file.section_mut(section, subsection.map(BStr::new)) {
-            while s.remove(key).is_some() {}
+    pub fn unset(&mut self, section: &str, subsection: &str, key: &str) {
+        for (start, end) in self.blocks(&header(section, subsection)).into_iter().rev() {
+            for i in (start + 1..end).rev().filter(|i| is_key(&self.lines[*i], key)).collect::<Vec<_>>() {
+                self.lines.remove(i);
+            }
         }
     }
 
     /// Removes all sections of that name and subsection.
     pub fn remove(&mut self, section: &str, subsection: &str) {
-        while self.file.remove_section(section, Some(BStr::new(subsection))).is_some() {}
+        for (start, end) in self.blocks(&header(section, subsection)).into_iter().rev() {
+            let own = (start..end).rev().find(|i| *i == start || self.lines[*i].contains(&b'=')).unwrap_or(start);
+            self.lines.drain(start..=own);
+        }
     }
+
+    /// The line ranges of the sections with this header.
+    fn blocks(&self, header: &[u8]) -> Vec<(usize, usize)> {
+        let begins = |l: &Vec<u8>| l.trim_ascii_start().starts_with(b"[");
+        let mut out = Vec::new();
+        for (i, _) in self.lines.iter().enumerate().filter(|(_, l)| l.trim_ascii_start().starts_with(header)) {
+            let end = self.lines[i + 1..].iter().position(begins).map_or(self.lines.len(), |n| i + 1 + n);
+            out.push((i, end));
+        }
+        out
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        self.lines.join(&b'\n')
+    }
+}
+
+fn header(section: &str, subsection: &str) -> Vec<u8> {
+    format!("[{section} \"{}\"]", subsection.replace('\\', "\\\\").replace('"', "\\\"")).into_bytes()
+}
+
+fn quote(value: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-:@+".contains(&b);
+    if !value.is_empty() && value.bytes().all(plain) {
+        return value.to_owned();
+    }
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t"))
+}
+
+fn is_key(line: &[u8], key: &str) -> bool {
+    let name = line.split(|b| *b == b'=').next().unwrap_or_default().trim_ascii();
+    name.eq_ignore_ascii_case(key.as_bytes())
 }
 
 /// Changes the common config file by `edit`: nothing is written where it changes no byte. The caller holds the
 /// repository's lock. A foreign holder of `config.lock` is waited for, at most five seconds.
-pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config) -> Result<()>) -> Result<()> {
+pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config)) -> Result<()> {
     let path = common_dir.join("config");
     let lock = common_dir.join("config.lock");
     let ours = our_copy(common_dir);
@@ -94,9 +147,9 @@ pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config) -> Result<()>) -> Resu
         let before = files::read_limited(&path, 64 << 20)?.unwrap_or_default();
         let mode = std::fs::metadata(&path).map_or(0o644, |m| m.mode() & 0o777);
         let mut config = parse(&path, &before)?;
-        edit(&mut config)?;
-        let after = config.file.to_bstring();
-        if after.as_slice() == before.as_slice() {
+        edit(&mut config);
+        let after = config.to_bytes();
+        if after == before {
             return Ok(());
         }
         // What git would read back must be what was meant, before it is in place.
@@ -119,7 +172,8 @@ pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config) -> Result<()>) -> Resu
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 if Instant::now() >= deadline {
                     let _ = std::fs::remove_file(&ours);
-                    let age = std::fs::metadata(&lock).ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok());
+                    let age =
+                        std::fs::metadata(&lock).ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok());
                     return Err(Error::Locked { path: lock, age_s: age.map_or(0, |a| a.as_secs()) });
                 }
                 let jitter = u64::from(std::process::id() % 17);
@@ -166,15 +220,11 @@ mod tests {
     fn foreign_lines_keep_every_byte() {
         let text = "# mine\n[core]\n\tbare = false ; yes\n[a] [b]\n\tx = \"1 \\\" 2\"\n";
         let d = repo(text);
-        edit(d.path(), |c| c.set("agent", Some("feat/x.y"), "branch", "refs/heads/feat/x.y")).unwrap();
+        edit(d.path(), |c| c.set("agent", "feat/x.y", "branch", "refs/heads/feat/x.y")).unwrap();
         let now = std::fs::read_to_string(d.path().join("config")).unwrap();
         assert!(now.starts_with(text), "{now}");
         assert_eq!(read(d.path()).unwrap().value("agent", Some("feat/x.y"), "branch").unwrap(), "refs/heads/feat/x.y");
-        edit(d.path(), |c| {
-            c.remove("agent", "feat/x.y");
-            Ok(())
-        })
-        .unwrap();
+        edit(d.path(), |c| c.remove("agent", "feat/x.y")).unwrap();
         assert_eq!(std::fs::read_to_string(d.path().join("config")).unwrap(), text);
         assert!(!d.path().join("config.lock").exists());
     }
@@ -189,5 +239,26 @@ mod tests {
         std::fs::write(d.path().join("config.lock"), "").unwrap();
         heal(d.path());
         assert!(d.path().join("config.lock").exists(), "not ours");
+    }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn git_reads_back_what_was_set(name in "[ -~]{1,12}", value in "[ -~\\t]{0,20}", before in "([#;][ -~]{0,9}\n|\\[x\\]\n|\ty = 1\n){0,4}") {
+            prop_assume!(before.is_empty() || before.starts_with('#') || before.starts_with(';') || before.starts_with('['));
+            let d = repo(&before);
+            edit(d.path(), |c| {
+                c.set("agent", &name, "id", "old");
+                c.set("agent", &name, "branch", "b");
+                c.set("agent", &name, "id", &value);
+            })
+            .unwrap();
+            let now = read(d.path()).unwrap();
+            prop_assert_eq!(now.value("agent", Some(&name), "id").unwrap(), value);
+            edit(d.path(), |c| c.remove("agent", &name)).unwrap();
+            let after = std::fs::read_to_string(d.path().join("config")).unwrap();
+            prop_assert_eq!(after.trim_end(), before.trim_end());
+        }
     }
 }

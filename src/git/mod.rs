@@ -78,8 +78,11 @@ pub enum Error {
 }
 
 fn message(args: &str, stderr: &str, code: Option<i32>) -> String {
-    let words: Vec<&str> =
-        stderr.lines().map(|l| l.trim_start_matches("fatal: ").trim_start_matches("error: ").trim()).filter(|l| !l.is_empty()).collect();
+    let words: Vec<&str> = stderr
+        .lines()
+        .map(|l| l.trim_start_matches("fatal: ").trim_start_matches("error: ").trim())
+        .filter(|l| !l.is_empty())
+        .collect();
     match (words.is_empty(), code) {
         (false, _) => words.join("; "),
         (true, Some(code)) => format!("'git {args}' failed with code {code}"),

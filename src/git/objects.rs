@@ -115,7 +115,12 @@ impl Objects {
         Ok(decoded
             .entries
             .iter()
-            .map(|e| TreeEntry { name: e.filename.to_vec(), mode: e.mode.value(), is_tree: e.mode.is_tree(), id: from_gix(e.oid) })
+            .map(|e| TreeEntry {
+                name: e.filename.to_vec(),
+                mode: e.mode.value(),
+                is_tree: e.mode.is_tree(),
+                id: from_gix(e.oid),
+            })
             .collect())
     }
 
@@ -240,6 +245,14 @@ impl Objects {
     }
 }
 
+/// The SHA-1 that `size` bytes of `content` have as a blob, without reading them into memory at once.
+pub fn hash_stream(content: &mut dyn std::io::Read, size: u64) -> std::io::Result<String> {
+    let never = std::sync::atomic::AtomicBool::new(false);
+    let (hash, kind) = (gix::hash::Kind::Sha1, gix::objs::Kind::Blob);
+    let id = gix::objs::compute_stream_hash(hash, kind, content, size, &mut gix::progress::Discard, &never);
+    Ok(id.map_err(std::io::Error::other)?.to_string())
+}
+
 /// Writes the trees for `entries` (sorted or not) and returns the root; ids of what was written go to `written`.
 fn write_tree(repo: &gix::Repository, entries: &[(String, Oid)], written: &mut Vec<Oid>) -> Result<Oid> {
     use std::collections::BTreeMap;
@@ -253,11 +266,19 @@ fn write_tree(repo: &gix::Repository, entries: &[(String, Oid)], written: &mut V
     }
     let mut tree = gix::objs::Tree::empty();
     for (name, id) in files {
-        tree.entries.push(gix::objs::tree::Entry { mode: EntryKind::Blob.into(), filename: name.into(), oid: to_gix(id)? });
+        tree.entries.push(gix::objs::tree::Entry {
+            mode: EntryKind::Blob.into(),
+            filename: name.into(),
+            oid: to_gix(id)?,
+        });
     }
     for (name, below) in dirs {
         let id = write_tree(repo, &below, written)?;
-        tree.entries.push(gix::objs::tree::Entry { mode: EntryKind::Tree.into(), filename: name.into(), oid: to_gix(&id)? });
+        tree.entries.push(gix::objs::tree::Entry {
+            mode: EntryKind::Tree.into(),
+            filename: name.into(),
+            oid: to_gix(&id)?,
+        });
     }
     tree.entries.sort();
     let id = from_gix(repo.write_object(tree).map_err(why)?);

@@ -62,7 +62,9 @@ fn read_files(repo: &Repo, name: &str) -> Result<Option<Oid>> {
             let text = String::from_utf8_lossy(&bytes).trim().to_owned();
             return match Oid::parse(&text) {
                 Some(id) => Ok(Some(id)),
-                None => Err(Error::Damaged { what: format!("reference '{name}'"), why: "it holds no object id".into() }),
+                None => {
+                    Err(Error::Damaged { what: format!("reference '{name}'"), why: "it holds no object id".into() })
+                }
             };
         }
         Ok(None) => {}
@@ -143,8 +145,10 @@ fn make_dirs(top: &Path, dir: &Path) -> Result<()> {
 /// the caller's own check: git does not.
 pub fn update(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<()> {
     let zero = new.zero_like();
-    let result =
-        repo.call(["update-ref", "--no-deref", name, &new.0, &old.unwrap_or(&zero).0]).within(Duration::from_secs(20)).run();
+    let result = repo
+        .call(["update-ref", "--no-deref", name, &new.0, &old.unwrap_or(&zero).0])
+        .within(Duration::from_secs(20))
+        .run();
     if let Err(e) = result {
         let now = read(repo, name)?;
         return if now.as_ref() == old { Err(e) } else { Err(Error::Moved { name: name.to_owned() }) };
@@ -174,10 +178,11 @@ pub fn sync(repo: &Repo, name: &str) -> Result<()> {
     if let Ok(f) = std::fs::File::open(&path) {
         f.sync_all().map_err(because("sync", &path))?;
     }
-    Ok(match path.parent() {
+    let _: () = match path.parent() {
         Some(dir) if dir.is_dir() => files::sync_dir(dir)?,
         _ => (),
-    })
+    };
+    Ok(())
 }
 
 const MARK: &str = "ref.new-";
@@ -187,7 +192,8 @@ fn encode(name: &str) -> String {
 }
 
 fn decode(hex: &str) -> Option<String> {
-    let bytes: Option<Vec<u8>> = (0..hex.len() / 2).map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
+    let bytes: Option<Vec<u8>> =
+        (0..hex.len() / 2).map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
     String::from_utf8(bytes?).ok()
 }
 
@@ -225,5 +231,9 @@ fn heal_foreign_form(lock: &PathBuf) {
 }
 
 fn age(path: &Path) -> u64 {
-    std::fs::metadata(path).ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok()).map_or(0, |d| d.as_secs())
+    std::fs::metadata(path)
+        .ok()
+        .and_then(|m| m.modified().ok())
+        .and_then(|t| t.elapsed().ok())
+        .map_or(0, |d| d.as_secs())
 }

@@ -37,7 +37,15 @@ impl Repo {
         });
         let out = Call::new(
             dir,
-            ["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir", "--show-object-format", "--is-shallow-repository", "--is-inside-work-tree"],
+            [
+                "rev-parse",
+                "--path-format=absolute",
+                "--git-dir",
+                "--git-common-dir",
+                "--show-object-format",
+                "--is-shallow-repository",
+                "--is-inside-work-tree",
+            ],
         )
         .with_inherited_location()
         .output()?;
@@ -99,7 +107,12 @@ impl Repo {
 
     /// A neutral call of git on the linked worktree at `worktree` with the admin directory `admin`: pinned, so that
     /// nothing inside the worktree decides which repository is meant.
-    pub fn call_in<I: AsRef<std::ffi::OsStr>>(&self, worktree: &Path, admin: &Path, args: impl IntoIterator<Item = I>) -> Call {
+    pub fn call_in<I: AsRef<std::ffi::OsStr>>(
+        &self,
+        worktree: &Path,
+        admin: &Path,
+        args: impl IntoIterator<Item = I>,
+    ) -> Call {
         Call::new(worktree, args)
             .env("GIT_DIR", admin)
             .env("GIT_COMMON_DIR", &self.common_dir)
@@ -134,7 +147,8 @@ impl Repo {
 
     /// Who this repository is for approvals: its place and its inode, so that a copy is another one.
     pub fn identity(&self) -> Result<String> {
-        let meta = std::fs::metadata(&self.common_dir).map_err(crate::runtime::files::because("read", &self.common_dir))?;
+        let meta =
+            std::fs::metadata(&self.common_dir).map_err(crate::runtime::files::because("read", &self.common_dir))?;
         Ok(format!("{}@{}:{}", self.common_dir.display(), meta.dev(), meta.ino()))
     }
 

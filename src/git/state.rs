@@ -123,7 +123,7 @@ impl State {
                     base: get("base")?,
                     fork: Oid::parse(&get("fork")?)?,
                     ahead: get("ahead").and_then(|a| Oid::parse(&a)),
-                    worktree: get("worktree").filter(|w| !w.is_empty() && !w.contains('/') && w != "..")  ,
+                    worktree: get("worktree").filter(|w| !w.is_empty() && !w.contains('/') && w != ".."),
                     doing: get("doing"),
                     path: get("path").map(PathBuf::from),
                 })
@@ -145,33 +145,25 @@ impl State {
     pub fn register_all(&self, _held: &Held, all: &[Registration]) -> Result<()> {
         config_file::edit(&self.repo.common_dir, |c| {
             for r in all {
-                let sub = Some(r.name.0.as_str());
                 let mut put = |key: &str, value: Option<&str>| match value {
-                    Some(v) => c.set("agent", sub, key, v),
-                    None => {
-                        c.unset("agent", sub, key);
-                        Ok(())
-                    }
+                    Some(v) => c.set("agent", &r.name.0, key, v),
+                    None => c.unset("agent", &r.name.0, key),
                 };
-                put("id", Some(&r.id.0))?;
-                put("branch", Some(&r.branch))?;
-                put("base", Some(&r.base))?;
-                put("fork", Some(&r.fork.0))?;
-                put("ahead", r.ahead.as_ref().map(|a| a.0.as_str()))?;
-                put("worktree", r.worktree.as_deref())?;
-                put("doing", r.doing.as_deref())?;
-                put("path", r.path.as_ref().and_then(|p| p.to_str()))?;
+                put("id", Some(&r.id.0));
+                put("branch", Some(&r.branch));
+                put("base", Some(&r.base));
+                put("fork", Some(&r.fork.0));
+                put("ahead", r.ahead.as_ref().map(|a| a.0.as_str()));
+                put("worktree", r.worktree.as_deref());
+                put("doing", r.doing.as_deref());
+                put("path", r.path.as_ref().and_then(|p| p.to_str()));
             }
-            Ok(())
         })
     }
 
     /// Removes a registration, durably.
     pub fn unregister(&self, _held: &Held, name: &Name) -> Result<()> {
-        config_file::edit(&self.repo.common_dir, |c| {
-            c.remove("agent", &name.0);
-            Ok(())
-        })
+        config_file::edit(&self.repo.common_dir, |c| c.remove("agent", &name.0))
     }
 
     /// Writes a task object and the reference that keeps it, durably. The id of the agent is the object's.
@@ -243,7 +235,9 @@ impl State {
             .iter()
             .map(|(commit, line)| {
                 let edit: Box<Edit<'_>> = Box::new(move |note: &[u8]| {
-                    let key = line.split('\t').next().unwrap_or_default().split(':').next().unwrap_or_default().to_owned() + ":";
+                    let key =
+                        line.split('\t').next().unwrap_or_default().split(':').next().unwrap_or_default().to_owned()
+                            + ":";
                     let mut out = Vec::new();
                     for l in note.split(|b| *b == b'\n').filter(|l| !l.is_empty() && !l.starts_with(key.as_bytes())) {
                         out.extend_from_slice(l);
@@ -300,7 +294,8 @@ impl State {
                 return Ok(());
             }
             notes.extend(written);
-            let entries: Vec<(String, Oid)> = notes.into_iter().map(|(k, v)| (format!("{}/{}", &k[..2], &k[2..]), v)).collect();
+            let entries: Vec<(String, Oid)> =
+                notes.into_iter().map(|(k, v)| (format!("{}/{}", &k[..2], &k[2..]), v)).collect();
             let new = self.objects.write_flat_commit(&entries, "agents\n")?;
             match refs::update_ours(&self.repo, reference, &new, old.as_ref()) {
                 // Only a foreign writer can have been faster: we hold the lock.

@@ -95,8 +95,16 @@ fn quick(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Option<Cha
     if config.flag("core", None, "ignorecase") || config.flag("extensions", None, "worktreeconfig") {
         return Ok(None);
     }
-    let mut walk =
-        Walk { index: &index, repo, place, hash, trust_mode, out: Changes::default(), unknown: Vec::new(), uncertain: false };
+    let mut walk = Walk {
+        index: &index,
+        repo,
+        place,
+        hash,
+        trust_mode,
+        out: Changes::default(),
+        unknown: Vec::new(),
+        uncertain: false,
+    };
     walk.staged(objects)?;
     let root = nix::fcntl::open(place.worktree, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Perm::empty())
         .map_err(|e| Error::Files(crate::runtime::files::because("open", place.worktree)(e.into())))?;
@@ -199,7 +207,8 @@ impl Walk<'_> {
                 Some(slash) => {
                     let name = &rest[..slash];
                     let below: Vec<u8> = [prefix, &rest[..=slash]].concat();
-                    let end = i + index.entries()[i..entries.end].partition_point(|e| e.path(index).starts_with(&below));
+                    let end =
+                        i + index.entries()[i..entries.end].partition_point(|e| e.path(index).starts_with(&below));
                     known.push(name);
                     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
                     match nix::fcntl::openat(dir.as_fd(), name, flags, Perm::empty()) {
@@ -312,17 +321,26 @@ impl Walk<'_> {
     }
 
     /// Whether the file holds the bytes of the entry; `None` where git's conversions decide.
-    fn same_content(&self, dir: BorrowedFd<'_>, name: &[u8], entry: &gix::index::Entry, stat: &FileStat) -> Result<Option<bool>> {
+    fn same_content(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        entry: &gix::index::Entry,
+        stat: &FileStat,
+    ) -> Result<Option<bool>> {
         use std::io::Read as _;
         let bytes = if entry.mode == Mode::SYMLINK {
             nix::fcntl::readlinkat(dir, name).map_err(io)?.as_bytes().to_vec()
         } else {
-            let fd = nix::fcntl::openat(dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Perm::empty()).map_err(io)?;
+            let fd =
+                nix::fcntl::openat(dir, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Perm::empty())
+                    .map_err(io)?;
             let mut bytes = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0).min(1 << 26));
             std::fs::File::from(fd).read_to_end(&mut bytes).map_err(|e| Error::Object(e.to_string()))?;
             bytes
         };
-        let id = gix::objs::compute_hash(self.hash, gix::objs::Kind::Blob, &bytes).map_err(|e| Error::Object(e.to_string()))?;
+        let id = gix::objs::compute_hash(self.hash, gix::objs::Kind::Blob, &bytes)
+            .map_err(|e| Error::Object(e.to_string()))?;
         if id == entry.id {
             return Ok(Some(true));
         }
@@ -348,7 +366,8 @@ impl Walk<'_> {
         permissions.env = gix::open::permissions::Environment::isolated();
         permissions.env.home = gix::sec::Permission::Allow;
         permissions.env.xdg_config_home = gix::sec::Permission::Allow;
-        let repo = gix::open_opts(self.place.admin, options.permissions(permissions)).map_err(|e| Error::Object(e.to_string()))?;
+        let repo = gix::open_opts(self.place.admin, options.permissions(permissions))
+            .map_err(|e| Error::Object(e.to_string()))?;
         if repo.workdir().is_none_or(|w| !same_dir(w, self.place.worktree)) {
             self.uncertain = true;
             return Ok(());
@@ -424,7 +443,8 @@ fn io(e: nix::errno::Errno) -> Error {
 /// Entries of the index that git is told to believe unchanged (assume-unchanged, skip-worktree), whose files are there.
 pub fn hidden(repo: &Repo, place: &Place<'_>) -> Result<Vec<(RelPath, Oid)>> {
     let hash = if repo.object_format == "sha256" { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
-    let index = gix::index::File::at(place.admin.join("index"), hash, true, Default::default()).map_err(|e| Error::Object(e.to_string()))?;
+    let index = gix::index::File::at(place.admin.join("index"), hash, true, Default::default())
+        .map_err(|e| Error::Object(e.to_string()))?;
     let marked = index.entries().iter().filter(|e| e.flags.intersects(Flags::SKIP_WORKTREE | Flags::ASSUME_VALID));
     Ok(marked.map(|e| (e.path(&index).to_vec(), from_gix(e.id))).collect())
 }

@@ -241,7 +241,8 @@ pub fn merges(repo: &Repo, objects: &Objects, base: Option<&Oid>, pairs: &[(Oid,
 
 fn batch(repo: &Repo, sterile: &Sterile, tree: &Path, pairs: &[(Oid, Oid)], out: &mut Vec<Merge>) -> Result<String> {
     let args = ["merge-tree", "--write-tree", "-z", "--no-messages", "--stdin"];
-    let mut child = sterile.call(tree, args).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", repo.common_dir.join("objects")).spawn()?;
+    let mut child =
+        sterile.call(tree, args).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", repo.common_dir.join("objects")).spawn()?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let input: String = pairs.iter().map(|(a, b)| format!("{a} {b}\n")).collect();
     // From a thread: git writes answers while it still reads, and both pipes are small.
@@ -264,7 +265,12 @@ fn batch(repo: &Repo, sterile: &Sterile, tree: &Path, pairs: &[(Oid, Oid)], out:
     let _ = writer.join();
     let _ = child.wait();
     let words = words.join().unwrap_or_default();
-    Ok(words.lines().map(|l| l.trim_start_matches("fatal: ").trim_start_matches("error: ")).next().unwrap_or_default().to_owned())
+    Ok(words
+        .lines()
+        .map(|l| l.trim_start_matches("fatal: ").trim_start_matches("error: "))
+        .next()
+        .unwrap_or_default()
+        .to_owned())
 }
 
 /// One record: status, tree, conflicted entries, an empty field.

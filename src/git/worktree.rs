@@ -170,7 +170,8 @@ pub fn operation(admin: &Path) -> Option<String> {
 /// `commit` is none. The entry is locked with `reason` from the first moment. The caller holds the repository's lock.
 pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason: &str) -> Result<()> {
     let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-    let mut call = repo.call(["worktree", "add", "--quiet", "--no-track", "--no-checkout", "--lock", "--reason", reason]);
+    let mut call =
+        repo.call(["worktree", "add", "--quiet", "--no-track", "--no-checkout", "--lock", "--reason", reason]);
     if let Some(commit) = commit {
         call.arg("-b").arg(short).arg(path).arg(&commit.0);
     } else {

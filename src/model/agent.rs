@@ -116,7 +116,18 @@ impl fmt::Display for Slug {
 fn reserved(s: &str) -> bool {
     matches!(
         s,
-        "con" | "nul" | "prn" | "aux" | "head" | "trash" | "localhost" | "agents" | "run" | "slots" | "cache" | "sterile"
+        "con"
+            | "nul"
+            | "prn"
+            | "aux"
+            | "head"
+            | "trash"
+            | "localhost"
+            | "agents"
+            | "run"
+            | "slots"
+            | "cache"
+            | "sterile"
     )
 }
 
@@ -200,7 +211,10 @@ impl RunState {
     /// No attempt is left and nothing will happen by itself.
     pub fn is_final(self) -> bool {
         use RunState::*;
-        matches!(self, Succeeded | Unchanged | Failed | Stalled | TimedOut | OverBudget | Skipped | Stopped | Dead | Interrupted)
+        matches!(
+            self,
+            Succeeded | Unchanged | Failed | Stalled | TimedOut | OverBudget | Skipped | Stopped | Dead | Interrupted
+        )
     }
 
     /// Final, or waiting for a person with its slot free.

@@ -141,7 +141,12 @@ mod tests {
 
     #[test]
     fn damaged_lines_are_kept_and_the_rest_is_read() {
-        let note = format!("{{\"por\n{}\r\n\0\0\n\u{fffd}\n{}\n{}", event("1", "created"), event("2", "exited"), event("1", "created"));
+        let note = format!(
+            "{{\"por\n{}\r\n\0\0\n\u{fffd}\n{}\n{}",
+            event("1", "created"),
+            event("2", "exited"),
+            event("1", "created")
+        );
         let j = Journal::parse(note.as_bytes());
         assert_eq!((j.events.len(), j.damaged.len()), (2, 3));
         let more = Journal::append(note.as_bytes(), &j.events);

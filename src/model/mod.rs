@@ -4,6 +4,6 @@ pub mod agent;
 pub mod event;
 pub mod overlap;
 pub mod task;
-pub mod text;
 pub mod tasks;
+pub mod text;
 pub mod units;

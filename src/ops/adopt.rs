@@ -1,7 +1,8 @@
 //! Taking what exists under management: somebody's worktree, a branch, a remote branch, a request of a forge.
 
 use super::base;
-use super::create::{self, Planned, Taken, Wish};
+use super::create::{self, Planned};
+use super::naming::{self, Taken, Wish};
 use super::{Context, Error, Loaded, Result, plan};
 use crate::config::ApprovedPlan;
 use crate::git::command::Call;
@@ -44,7 +45,9 @@ pub struct Adopted {
 /// Finds what `word` means.
 pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
     let managed = ctx.state.registrations()?.0;
-    let already = |r: &Registration| Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name));
+    let already = |r: &Registration| {
+        Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name))
+    };
     let as_path = cwd.join(word);
     if let Ok(path) = std::fs::canonicalize(&as_path)
         && path.is_dir()
@@ -59,7 +62,10 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
             return Ok(What::Worktree(entry));
         }
         if word.contains('/') || word == "." {
-            return Err(Error::refused(format!("'{}' is not a worktree of this repository", path.display()), "git worktree list"));
+            return Err(Error::refused(
+                format!("'{}' is not a worktree of this repository", path.display()),
+                "git worktree list",
+            ));
         }
     }
     for (prefix, pattern) in [("pr/", "refs/pull/{}/head"), ("mr/", "refs/merge-requests/{}/head")] {
@@ -67,7 +73,11 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
             && !n.is_empty()
             && n.bytes().all(|b| b.is_ascii_digit())
         {
-            return Ok(What::Request { remote: remote(ctx)?, reference: pattern.replace("{}", n), branch: word.to_owned() });
+            return Ok(What::Request {
+                remote: remote(ctx)?,
+                reference: pattern.replace("{}", n),
+                branch: word.to_owned(),
+            });
         }
     }
     let full = format!("refs/heads/{word}");
@@ -76,10 +86,14 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
             if let Some(r) = managed.iter().find(|r| r.branch == full) {
                 return Err(already(r));
             }
-            if let Some(entry) = worktree::list(ctx.repo())?.into_iter().find(|e| e.head == worktree::Head::Branch(full.clone())) {
+            if let Some(entry) =
+                worktree::list(ctx.repo())?.into_iter().find(|e| e.head == worktree::Head::Branch(full.clone()))
+            {
                 return Ok(What::Worktree(entry));
             }
-            if worktree::head(ctx.repo(), &ctx.repo().common_dir) == worktree::Head::Branch(full.clone()) && ctx.repo().main_worktree.is_some() {
+            if worktree::head(ctx.repo(), &ctx.repo().common_dir) == worktree::Head::Branch(full.clone())
+                && ctx.repo().main_worktree.is_some()
+            {
                 return Err(Error::refused(
                     format!("branch '{}' is checked out in the main checkout", short_ref(&full)),
                     "switch the main checkout to another branch first",
@@ -93,7 +107,10 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
         return Ok(What::Remote(full));
     }
     let shown = crate::model::text::safe_line(word.as_bytes());
-    Err(Error::refused(format!("'{shown}' is neither a worktree nor a branch"), "'git branch -a' and 'git worktree list' show what there is"))
+    Err(Error::refused(
+        format!("'{shown}' is neither a worktree nor a branch"),
+        "'git branch -a' and 'git worktree list' show what there is",
+    ))
 }
 
 fn remote(ctx: &Context) -> Result<String> {
@@ -103,7 +120,10 @@ fn remote(ctx: &Context) -> Result<String> {
         [] => Err(Error::refused("there is no remote to fetch from", "git remote add origin URL")),
         [one] => Ok((*one).to_owned()),
         many if many.contains(&"origin") => Ok("origin".to_owned()),
-        many => Err(Error::refused(format!("which remote? there are {}", many.join(", ")), "fetch it yourself, then adopt the branch")),
+        many => Err(Error::refused(
+            format!("which remote? there are {}", many.join(", ")),
+            "fetch it yourself, then adopt the branch",
+        )),
     }
 }
 
@@ -117,16 +137,24 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
                 return Err(Error::refused(why, format!("git agents adopt {branch}, or delete that branch first")));
             }
             let spec = format!("{reference}:{full}");
-            Call::user_visible(&ctx.repo().common_dir, ["fetch", "--quiet", "--no-tags", &remote, &spec]).env("GIT_DIR", &ctx.repo().common_dir).run()?;
+            Call::user_visible(&ctx.repo().common_dir, ["fetch", "--quiet", "--no-tags", &remote, &spec])
+                .env("GIT_DIR", &ctx.repo().common_dir)
+                .run()?;
             What::Branch(full)
         }
         What::Remote(full) => {
             let short = short_ref(&full).split_once('/').map(|(_, b)| b.to_owned()).unwrap_or_default();
             let local = format!("refs/heads/{short}");
-            let tip = refs::read(ctx.repo(), &full)?.ok_or_else(|| Error::refused(format!("'{}' is gone", short_ref(&full)), "git fetch"))?;
+            let tip = refs::read(ctx.repo(), &full)?
+                .ok_or_else(|| Error::refused(format!("'{}' is gone", short_ref(&full)), "git fetch"))?;
             match refs::read(ctx.repo(), &local)? {
                 None => refs::update(ctx.repo(), &local, &tip, None)?,
-                Some(_) => return Err(Error::refused(format!("branch '{short}' exists already"), format!("git agents adopt {short}"))),
+                Some(_) => {
+                    return Err(Error::refused(
+                        format!("branch '{short}' exists already"),
+                        format!("git agents adopt {short}"),
+                    ));
+                }
             }
             What::Branch(local)
         }
@@ -136,7 +164,10 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
         What::Worktree(entry) => match &entry.head {
             worktree::Head::Branch(b) => {
                 if entry.link() != worktree::Link::Good {
-                    return Err(Error::refused(format!("'{}' and its git directory do not belong together", entry.path.display()), "git worktree repair"));
+                    return Err(Error::refused(
+                        format!("'{}' and its git directory do not belong together", entry.path.display()),
+                        "git worktree repair",
+                    ));
                 }
                 (b.clone(), Some(entry))
             }
@@ -148,7 +179,8 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
         What::Branch(b) => (b, None),
         What::Remote(_) | What::Request { .. } => unreachable!("made a branch above"),
     };
-    let tip = refs::read(ctx.repo(), &branch)?.ok_or_else(|| Error::refused("the branch has no commit", "git commit first"))?;
+    let tip = refs::read(ctx.repo(), &branch)?
+        .ok_or_else(|| Error::refused("the branch has no commit", "git commit first"))?;
     let asked = loaded.settings.base.as_deref().map(str::to_owned).or_else(|| default_base(ctx));
     let base = base::resolve(ctx, asked.as_deref())?;
     let fork = ctx.state.objects.merge_bases(&base.commit, &tip)?.into_iter().next().unwrap_or_else(|| tip.clone());
@@ -180,7 +212,10 @@ fn register(
     let handle = short.strip_prefix(&loaded.settings.branch_prefix).unwrap_or(&short).to_owned();
     let name = if registered.iter().any(|r| r.name.0 == handle) { short.clone() } else { handle };
     if registered.iter().any(|r| r.name.0 == name) {
-        return Err(Error::refused(format!("an agent named '{name}' exists already"), format!("git agents show {name}")));
+        return Err(Error::refused(
+            format!("an agent named '{name}' exists already"),
+            format!("git agents show {name}"),
+        ));
     }
     let task = create::task_skeleton(&name, &short, &as_base, Origin::Adopt);
     match entry {
@@ -193,9 +228,10 @@ fn register(
             Ok(Adopted { name, path: planned.path })
         }
         None => {
-            let wish = Wish { name: &name, branch: &short, base: &as_base, dir: &loaded.settings.worktree_dir, batch: None };
-            let path = create::place(ctx, &wish)?;
-            create::check_free(&path)?;
+            let wish =
+                Wish { name: &name, branch: &short, base: &as_base, dir: &loaded.settings.worktree_dir, batch: None };
+            let path = naming::place(ctx, &wish)?;
+            naming::check_free(&path)?;
             let planned = Planned { task, path: path.clone() };
             let (mut reg, _) = create::write(ctx, &held, std::iter::once((&planned, Some("adopt"))))?.remove(0);
             drop(held);

@@ -2,89 +2,22 @@
 //! leaves a registered agent that `retry` and `rm` understand, or nothing.
 
 use super::base::Base;
+use super::identity::{MANIFEST, entry_of, lock_reason, parse_lock_reason, unlock_worktree};
+use super::naming::{Taken, check_free};
 use super::plan::RunPlan;
 use super::{Context, Error, Result};
-use crate::config::template;
 use crate::git::command::Call;
 use crate::git::state::{Held, Registration, event};
-use crate::git::{self, refs, worktree};
-use crate::model::agent::{AgentId, Name, Oid, Slug};
+use crate::git::{refs, worktree};
+use crate::model::agent::{Name, Oid, Slug};
 use crate::model::event::Kind;
 use crate::model::task::Task;
-use crate::model::tasks::check_name;
 use crate::place::files as take;
-use crate::runtime::{clock, files, process};
+use crate::runtime::{clock, files};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// What stands in the way of new names: read once, asked many times.
-#[derive(Debug)]
-pub struct Taken {
-    names: BTreeSet<String>,
-    slugs: BTreeSet<String>,
-    branches: BTreeSet<String>,
-    remote: BTreeSet<String>,
-}
-
-impl Taken {
-    /// Reads names of agents and of branches.
-    pub fn read(ctx: &Context) -> Result<Taken> {
-        let (registered, damaged) = ctx.state.registrations()?;
-        let mut names: BTreeSet<String> = registered.iter().map(|r| r.name.0.clone()).collect();
-        names.extend(damaged);
-        let refs = refs::list(ctx.repo(), &["refs/heads/", "refs/remotes/"])?;
-        let branches = refs.keys().filter_map(|r| r.strip_prefix("refs/heads/")).map(str::to_owned).collect();
-        let remote = refs
-            .keys()
-            .filter_map(|r| r.strip_prefix("refs/remotes/"))
-            .filter_map(|r| r.split_once('/').map(|(_, b)| b.to_owned()))
-            .filter(|b| b != "HEAD")
-            .collect();
-        let slugs = names.iter().map(|n| Slug::of(n).0).collect();
-        Ok(Taken { names, slugs, branches, remote })
-    }
-
-    /// Why `branch` (short) cannot be made for an agent called `name`; `None` where it can.
-    pub fn obstacle(&self, name: &str, branch: &str) -> Option<String> {
-        if self.names.iter().any(|n| n.eq_ignore_ascii_case(name)) || self.slugs.contains(&Slug::of(name).0) {
-            return Some(format!("an agent named '{name}' exists already"));
-        }
-        for (kind, set) in [("branch", &self.branches), ("remote branch", &self.remote)] {
-            for b in set {
-                if b.eq_ignore_ascii_case(branch) {
-                    return Some(format!("a {kind} named '{b}' exists already"));
-                }
-                let clash = branch.strip_prefix(b.as_str()).is_some_and(|r| r.starts_with('/'))
-                    || b.strip_prefix(branch).is_some_and(|r| r.starts_with('/'));
-                if clash {
-                    return Some(format!("the {kind} '{b}' stands in the way of '{branch}' (a name cannot be a folder too)"));
-                }
-            }
-        }
-        None
-    }
-
-    /// From now on these are taken too.
-    pub fn take(&mut self, name: &str, branch: &str) {
-        self.names.insert(name.to_owned());
-        self.slugs.insert(Slug::of(name).0);
-        self.branches.insert(branch.to_owned());
-    }
-
-    /// A free name like `name`, with the branch it would get.
-    pub fn free_like(&self, name: &str, prefix: &str) -> (String, String) {
-        let candidates = std::iter::once(name.to_owned()).chain((2..).map(|i| format!("{}-{i}", name.replace('/', "-"))));
-        for c in candidates {
-            let branch = format!("{prefix}{c}");
-            if check_name(&c).is_ok() && self.obstacle(&c, &branch).is_none() {
-                return (c, branch);
-            }
-        }
-        unreachable!("there are infinitely many names")
-    }
-}
 
 /// An environment to be made, decided in full. Nothing exists yet.
 #[derive(Debug, Clone)]
@@ -93,92 +26,6 @@ pub struct Planned {
     pub task: Task,
     /// Where its tree will be.
     pub path: PathBuf,
-}
-
-/// What is to be decided for one environment.
-#[derive(Debug)]
-pub struct Wish<'a> {
-    /// The handle.
-    pub name: &'a str,
-    /// The branch, short.
-    pub branch: &'a str,
-    /// The base.
-    pub base: &'a Base,
-    /// The directory template.
-    pub dir: &'a str,
-    /// The batch.
-    pub batch: Option<u64>,
-}
-
-/// Checks a name for `new`: clear refusals, and a free name proposed.
-pub fn check_new_name(taken: &Taken, name: &str) -> Result<()> {
-    check_name(name).map_err(|why| Error::Refused { what: why, hint: Some("choose letters, digits, '-', '_', '.' and '/'".into()) })?;
-    if let Some(why) = taken.obstacle(name, name) {
-        let hint = if taken.branches.contains(name) && !taken.names.contains(name) {
-            format!("'git agents adopt {name}' takes the branch as it is; a free name would be '{}'", taken.free_like(name, "").0)
-        } else {
-            format!("a free name would be '{}'", taken.free_like(name, "").0)
-        };
-        return Err(Error::refused(why, hint));
-    }
-    Ok(())
-}
-
-/// Where the tree of `name` goes: absolute, free, outside every worktree and git directory.
-pub fn place(ctx: &Context, wish: &Wish<'_>) -> Result<PathBuf> {
-    let repo = ctx.repo();
-    let slug = Slug::of(wish.name);
-    let mut values: BTreeMap<&'static str, String> = BTreeMap::new();
-    values.insert("name", wish.name.to_owned());
-    values.insert("slug", slug.0);
-    values.insert("branch", wish.branch.to_owned());
-    values.insert("base", crate::model::task::short_ref(&wish.base.name).to_owned());
-    values.insert("repo", repo.label());
-    values.insert("batch", wish.batch.map(|b| b.to_string()).unwrap_or_default());
-    values.insert("id", String::new());
-    values.insert("main", repo.main_worktree.as_ref().map(|p| p.display().to_string()).unwrap_or_default());
-    let rendered = template::render(wish.dir, &values).map_err(|e| Error::refused(e.to_string(), "see 'worktree.dir' in the manual"))?;
-    let path = normalize(&repo.anchor().join(&rendered));
-    let name = path.file_name().map_or(0, |n| n.len());
-    if name > 200 || path.as_os_str().len() > 3500 {
-        return Err(Error::refused(format!("the path '{}' would be too long", path.display()), "choose a shorter name, or set 'worktree.dir'"));
-    }
-    if path.to_str().is_none_or(|p| p.contains('\n') || p.contains('\r')) {
-        return Err(Error::refused("the worktree's path would not be plain text", "set 'worktree.dir' to another place"));
-    }
-    Ok(path)
-}
-
-/// Refuses a directory that exists: empty, an old worktree, or foreign.
-pub fn check_free(path: &Path) -> Result<()> {
-    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    let what = if !meta.is_dir() {
-        "a file"
-    } else if std::fs::read_dir(path).is_ok_and(|mut d| d.next().is_none()) {
-        "an empty directory"
-    } else if path.join(".git").symlink_metadata().is_ok() {
-        "an old worktree or another repository"
-    } else {
-        "a directory with files of someone else"
-    };
-    Err(Error::refused(
-        format!("'{}' exists already ({what})", path.display()),
-        "move it away or choose another name; nothing was changed",
-    ))
-}
-
-fn normalize(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for c in path.components() {
-        match c {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 /// Registers what was planned: task objects, registrations, `created` events, all durable when this returns. Names are
@@ -217,7 +64,11 @@ pub fn write<'a>(
             doing: doing.map(str::to_owned),
             path: doing.map(|_| p.path.clone()),
         };
-        events.push(event(&id, Kind::Created, json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork })));
+        events.push(event(
+            &id,
+            Kind::Created,
+            json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork }),
+        ));
         out.push((r, p.task.clone()));
     }
     let regs: Vec<Registration> = out.iter().map(|(r, _)| r.clone()).collect();
@@ -237,24 +88,14 @@ pub enum Step {
     Warning(String),
 }
 
-/// The reason a worktree of a live agent is locked with: recognised by its form, its owner proven by boot and start.
-pub fn lock_reason(id: &AgentId) -> String {
-    let me = process::me();
-    format!("git-agents {} {} {}:{}", id, me.boot, me.pid, me.start)
-}
-
-/// Whether a lock's reason is in our form; its owner, where it can be told.
-pub fn parse_lock_reason(reason: &str) -> Option<(AgentId, process::Identity)> {
-    let mut words = reason.strip_prefix("git-agents ")?.split(' ');
-    let (id, boot, owner) = (words.next()?, words.next()?, words.next()?);
-    let (pid, start) = owner.split_once(':')?;
-    let owner = process::Identity { pid: pid.parse().ok()?, start: start.parse().ok()?, boot: boot.to_owned() };
-    words.next().is_none().then_some((AgentId(id.to_owned()), owner))
-}
-
 /// Makes the environment of a registered agent: worktree, checkout, files taken along. What is there already (after a
 /// kill) is kept where it is sound and made anew where it is not. Setup is the caller's: it may take long.
-pub fn materialize(ctx: &Context, reg: &mut Registration, plan: &RunPlan, tell: &mut dyn FnMut(Step)) -> Result<worktree::Entry> {
+pub fn materialize(
+    ctx: &Context,
+    reg: &mut Registration,
+    plan: &RunPlan,
+    tell: &mut dyn FnMut(Step),
+) -> Result<worktree::Entry> {
     if reg.doing.is_none()
         && let Some(entry) = entry_of(ctx, reg)?
     {
@@ -275,15 +116,17 @@ pub fn materialize(ctx: &Context, reg: &mut Registration, plan: &RunPlan, tell: 
             undo_create(ctx, &held, reg)?;
             return Err(e.into());
         }
-        let entry = worktree::find_by_path(ctx.repo(), &path)?
-            .ok_or_else(|| Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'"))?;
+        let entry = worktree::find_by_path(ctx.repo(), &path)?.ok_or_else(|| {
+            Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'")
+        })?;
         files::write_durable(&entry.admin.join("agents-token"), format!("{}\n", reg.id).as_bytes())?;
         reg.worktree = Some(entry.id.clone());
         reg.doing = Some("checkout".into());
         ctx.state.register(&held, reg)?;
     }
-    let entry = entry_of(ctx, reg)?
-        .ok_or_else(|| Error::refused(format!("the worktree of '{}' is gone", reg.name), format!("git agents rm {}", reg.name)))?;
+    let entry = entry_of(ctx, reg)?.ok_or_else(|| {
+        Error::refused(format!("the worktree of '{}' is gone", reg.name), format!("git agents rm {}", reg.name))
+    })?;
     if reg.doing.as_deref() == Some("checkout") {
         checkout(ctx, reg, &entry, plan, tell)?;
         reg.doing = None;
@@ -310,8 +153,9 @@ pub fn check_out_branch(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -
             give_up(ctx, &held, reg)?;
             return Err(e.into());
         }
-        let entry = worktree::find_by_path(ctx.repo(), &path)?
-            .ok_or_else(|| Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'"))?;
+        let entry = worktree::find_by_path(ctx.repo(), &path)?.ok_or_else(|| {
+            Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'")
+        })?;
         files::write_durable(&entry.admin.join("agents-token"), format!("{}\n", reg.id).as_bytes())?;
         reg.worktree = Some(entry.id);
         ctx.state.register(&held, reg)?;
@@ -329,29 +173,23 @@ pub fn check_out_branch(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -
     Ok(entry)
 }
 
-/// The worktree entry that belongs to a registration: by git's id, token and path agreeing.
-pub fn entry_of(ctx: &Context, reg: &Registration) -> Result<Option<worktree::Entry>> {
-    let Some(id) = &reg.worktree else { return Ok(None) };
-    let Some(entry) = worktree::read(ctx.repo(), id)? else { return Ok(None) };
-    Ok(has_token(&entry, reg).then_some(entry))
-}
-
-/// Whether the admin directory carries this registration's token.
-pub fn has_token(entry: &worktree::Entry, reg: &Registration) -> bool {
-    files::read_limited(&entry.admin.join("agents-token"), 256)
-        .ok()
-        .flatten()
-        .is_some_and(|b| String::from_utf8_lossy(&b).trim() == reg.id.0)
-}
-
-fn checkout(ctx: &Context, reg: &Registration, entry: &worktree::Entry, plan: &RunPlan, tell: &mut dyn FnMut(Step)) -> Result<()> {
+fn checkout(
+    ctx: &Context,
+    reg: &Registration,
+    entry: &worktree::Entry,
+    plan: &RunPlan,
+    tell: &mut dyn FnMut(Step),
+) -> Result<()> {
     let repo = ctx.repo();
     // The user's filters run: that is what a checkout is. Nothing else of theirs does.
-    let reset = Call::user_visible(&entry.path, ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false"])
-        .env("GIT_DIR", &entry.admin)
-        .env("GIT_COMMON_DIR", &repo.common_dir)
-        .env("GIT_WORK_TREE", &entry.path)
-        .env_remove("GIT_NO_LAZY_FETCH");
+    let reset = Call::user_visible(
+        &entry.path,
+        ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false"],
+    )
+    .env("GIT_DIR", &entry.admin)
+    .env("GIT_COMMON_DIR", &repo.common_dir)
+    .env("GIT_WORK_TREE", &entry.path)
+    .env_remove("GIT_NO_LAZY_FETCH");
     let mut reset = reset;
     for a in ["reset", "--hard", "--quiet", "--no-recurse-submodules"] {
         reset.arg(a);
@@ -415,9 +253,11 @@ fn post_checkout(ctx: &Context, reg: &Registration, entry: &worktree::Entry, tel
 
 /// Which attribute line named the filter that stopped a checkout.
 fn filter_hint(ctx: &Context, commit: &Oid, text: &str) -> Option<String> {
-    let name = text.split("filter '").nth(1).or_else(|| text.split("filter ").nth(1)).map(|r| {
-        r.chars().take_while(|c| !c.is_whitespace() && *c != '\'').collect::<String>()
-    });
+    let name = text
+        .split("filter '")
+        .nth(1)
+        .or_else(|| text.split("filter ").nth(1))
+        .map(|r| r.chars().take_while(|c| !c.is_whitespace() && *c != '\'').collect::<String>());
     let driver = name.filter(|n| !n.is_empty());
     let tree = ctx.state.objects.tree(commit).ok()?;
     let attributes = tree.iter().find(|e| e.name == b".gitattributes")?;
@@ -427,12 +267,16 @@ fn filter_hint(ctx: &Context, commit: &Oid, text: &str) -> Option<String> {
         Some(_) => l.contains("filter="),
         None => l.contains("filter="),
     })?;
-    Some(format!("a filter of this repository is missing or failed; '.gitattributes' says '{}'; nothing is left behind", line.trim()))
+    Some(format!(
+        "a filter of this repository is missing or failed; '.gitattributes' says '{}'; nothing is left behind",
+        line.trim()
+    ))
 }
 
 /// Ignored files that the environment needs, taken from the checkout the command was started in.
 fn take_along(ctx: &Context, source: &Path, to: &Path, plan: &RunPlan) -> Result<take::Taken> {
-    let include = files::read_limited(&source.join(".worktreeinclude"), 64 << 10)?.map(|b| String::from_utf8_lossy(&b).into_owned());
+    let include = files::read_limited(&source.join(".worktreeinclude"), 64 << 10)?
+        .map(|b| String::from_utf8_lossy(&b).into_owned());
     if plan.copy.is_empty() && plan.clone.is_empty() && include.is_none() {
         return Ok(take::Taken::default());
     }
@@ -550,84 +394,4 @@ pub fn task_skeleton(name: &str, branch: &str, base: &Base, origin: crate::model
         parallel: None,
         prompt: String::new(),
     }
-}
-
-/// Locks the worktree of an agent that goes to work (again), with an owner that can be proven gone.
-pub fn lock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
-    if let Some(entry) = entry_of(ctx, reg)? {
-        match entry.locked.as_deref() {
-            None => worktree::lock(&entry, &lock_reason(&reg.id))?,
-            Some(r) if parse_lock_reason(r).is_some_and(|(_, owner)| !owner.is_alive() || owner == process::me()) => {
-                worktree::lock(&entry, &lock_reason(&reg.id))?;
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
-}
-
-/// Releases the lock of ours on the worktree of an agent, and nobody else's.
-pub fn unlock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
-    if let Some(entry) = entry_of(ctx, reg)? {
-        worktree::unlock(&entry, |r| {
-            parse_lock_reason(r).is_some_and(|(id, owner)| id == reg.id && (owner == process::me() || !owner.is_alive()))
-        })?;
-    }
-    Ok(())
-}
-
-/// Refuses to start anything in a worktree that is not, or no longer, what was registered.
-pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry> {
-    let wrong = |what: String| Error::refused(what, format!("git agents show {}", reg.name));
-    let entry = entry_of(ctx, reg)?.ok_or_else(|| wrong(format!("the worktree of '{}' is gone", reg.name)))?;
-    match entry.link() {
-        worktree::Link::Good => {}
-        worktree::Link::Missing => {
-            return Err(wrong(format!("the directory of '{}' is missing: '{}'", reg.name, entry.path.display())));
-        }
-        worktree::Link::Broken(why) => {
-            return Err(wrong(format!("the directory of '{}' {why}: '{}'", reg.name, entry.path.display())));
-        }
-    }
-    let common = files::read_limited(&entry.admin.join("commondir"), 1 << 12)?.unwrap_or_default();
-    if String::from_utf8_lossy(&common).trim() != "../.." && std::fs::canonicalize(entry.admin.join(String::from_utf8_lossy(&common).trim())).ok().as_ref() != Some(&ctx.repo().common_dir) {
-        return Err(wrong(format!("the worktree of '{}' was pointed at another repository", reg.name)));
-    }
-    let branch_gone = || refs::read(ctx.repo(), &reg.branch).is_ok_and(|r| r.is_none());
-    match &entry.head {
-        worktree::Head::Branch(b) if *b == reg.branch => Ok(entry),
-        worktree::Head::Branch(_) if branch_gone() => Ok(entry),
-        _ if entry.operation().is_some() => Ok(entry),
-        worktree::Head::Branch(b) => Err(wrong(format!(
-            "the worktree of '{}' has '{}' checked out instead of its own branch",
-            reg.name,
-            crate::model::task::short_ref(b)
-        ))),
-        _ => Err(wrong(format!("the worktree of '{}' has no branch checked out", reg.name))),
-    }
-}
-
-/// What was taken along into a worktree, as noted beside its admin files.
-pub fn manifest(entry: &worktree::Entry) -> Manifest {
-    Manifest(super::record::read_json(&entry.admin.join(MANIFEST)).unwrap_or_default())
-}
-
-const MANIFEST: &str = "agents-manifest.json";
-
-/// Files that we put into a worktree.
-#[derive(Debug, Default)]
-pub struct Manifest(Vec<take::Entry>);
-
-impl Manifest {
-    /// Whether `path` is one of them with its bytes unchanged since.
-    pub fn is_unchanged(&self, worktree: &Path, path: &[u8]) -> bool {
-        use std::os::unix::ffi::OsStrExt as _;
-        let path = Path::new(std::ffi::OsStr::from_bytes(path));
-        self.0.iter().any(|e| e.path.0 == path && take::unchanged(worktree, e))
-    }
-}
-
-/// The error git gives, with the name it is about.
-pub fn about(name: &Name, e: git::Error) -> Error {
-    Error::Refused { what: format!("'{name}': {e}"), hint: Error::Git(e).hint() }
 }

@@ -1,9 +1,12 @@
 //! What commands do, without a terminal: options in, typed outcomes out, progress as events to a callback.
 
 pub mod adopt;
+pub mod answer;
 pub mod base;
 pub mod create;
+pub mod identity;
 pub mod inventory;
+pub mod naming;
 pub mod overlap;
 pub mod plan;
 pub mod record;

@@ -30,7 +30,8 @@ pub fn verdicts(ctx: &Context, base: &Oid, sides: &[Side]) -> Result<Vec<Pair>> 
             }
         }
     }
-    let commits: Vec<(Oid, Oid)> = asked.iter().map(|(a, b)| (sides[*a].commit.clone(), sides[*b].commit.clone())).collect();
+    let commits: Vec<(Oid, Oid)> =
+        asked.iter().map(|(a, b)| (sides[*a].commit.clone(), sides[*b].commit.clone())).collect();
     let merges = sterile::merges(ctx.repo(), &ctx.state.objects, Some(base), &commits)?;
     for ((a, b), merge) in asked.into_iter().zip(merges) {
         match merge {
@@ -82,7 +83,9 @@ fn meet(x: &BTreeSet<Vec<u8>>, y: &BTreeSet<Vec<u8>>) -> bool {
         return true;
     }
     // A directory that both touch: an addition there may meet a rename of the directory.
-    dirs(x).intersection(&dirs(y)).next().is_some() || dirs(x).intersection(y).next().is_some() || dirs(y).intersection(x).next().is_some()
+    dirs(x).intersection(&dirs(y)).next().is_some()
+        || dirs(x).intersection(y).next().is_some()
+        || dirs(y).intersection(x).next().is_some()
 }
 
 fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {

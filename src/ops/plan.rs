@@ -97,7 +97,9 @@ pub(super) fn load(ctx: &Context, flags: &config::Flags) -> Result<Loaded> {
 fn from_commit(ctx: &Context) -> Result<Option<Project>> {
     let worktree::Head::Branch(branch) = worktree::head(ctx.repo(), &ctx.repo().common_dir) else { return Ok(None) };
     let Some(commit) = crate::git::refs::resolve_commit(ctx.repo(), &branch)? else { return Ok(None) };
-    let Some(entry) = ctx.state.objects.tree(&commit)?.into_iter().find(|e| e.name == config::project::FILE_NAME.as_bytes()) else {
+    let Some(entry) =
+        ctx.state.objects.tree(&commit)?.into_iter().find(|e| e.name == config::project::FILE_NAME.as_bytes())
+    else {
         return Ok(None);
     };
     let bytes = ctx.state.objects.blob(&entry.id)?.unwrap_or_default();
@@ -151,7 +153,13 @@ pub fn approved(ctx: &Context, project: &Project) -> Result<ApprovedPlan> {
 }
 
 /// The plan for one agent.
-pub fn run_plan(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, path: PathBuf, assistant: Option<&str>) -> Result<RunPlan> {
+pub fn run_plan(
+    ctx: &Context,
+    loaded: &Loaded,
+    approved: &ApprovedPlan,
+    path: PathBuf,
+    assistant: Option<&str>,
+) -> Result<RunPlan> {
     let s = &loaded.settings;
     let adapter = assistant.map(|name| resolve_adapter(approved, name)).transpose()?;
     let mut throw_away = s.throw_away.clone();
@@ -200,7 +208,11 @@ pub fn resolve_adapter(approved: &ApprovedPlan, name: &str) -> Result<Adapter> {
         known.extend(customs.keys().map(String::as_str));
         Error::refused(
             e.to_string(),
-            format!("known are: {}; '[assistants.NAME]' in '{}' adds your own", known.join(", "), config::project::FILE_NAME),
+            format!(
+                "known are: {}; '[assistants.NAME]' in '{}' adds your own",
+                known.join(", "),
+                config::project::FILE_NAME
+            ),
         )
     })
 }

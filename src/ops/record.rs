@@ -178,7 +178,9 @@ impl RunDir {
     /// Takes the record of an earlier end away: a new run begins.
     pub fn clear_exit(&self) -> Result<(), files::Error> {
         match std::fs::remove_file(self.file("exit.json")) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(files::because("remove", &self.file("exit.json"))(e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(files::because("remove", &self.file("exit.json"))(e))
+            }
             _ => Ok(()),
         }
     }
@@ -203,7 +205,9 @@ pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
 /// was ever started. `expected`: a task with an assistant was handed to a supervisor.
 pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<Option<Record>, files::Error> {
     if run.is_alive()? {
-        return Ok(Some(run.live().filter(|r| r.state.is_live()).unwrap_or_else(|| Record::new(RunState::Preparing, 0))));
+        return Ok(Some(
+            run.live().filter(|r| r.state.is_live()).unwrap_or_else(|| Record::new(RunState::Preparing, 0)),
+        ));
     }
     if let Some(exit) = run.exit() {
         return Ok(Some(exit));

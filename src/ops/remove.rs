@@ -4,6 +4,7 @@
 //! → tree → admin directory → branch (only at its expected tip) → event → registration gone. What a kill leaves is
 //! brought to one side by [`super::repair`]: back where the tree has not moved yet, forward where it has.
 
+use super::identity;
 use super::inventory::{Agent, Inventory};
 use super::safe::{self, Allowed, BranchFate, Verdict};
 use super::{Context, Error, Result, create};
@@ -109,15 +110,22 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         Verdict::Remove { branch, because } => (branch, because),
     };
     let standing_in = a.path().is_some_and(|p| ctx.cwd.starts_with(p));
-    let outcome =
-        Outcome::Removed { branch_deleted: branch == BranchFate::Delete, because, visitors: facts.visitors.clone(), standing_in };
+    let outcome = Outcome::Removed {
+        branch_deleted: branch == BranchFate::Delete,
+        because,
+        visitors: facts.visitors.clone(),
+        standing_in,
+    };
     if options.dry_run {
         return Ok(outcome);
     }
     // Nobody starts it meanwhile.
     let run_lock = if a.run.dir.is_dir() { Lock::try_take(&a.run.lock_path())? } else { None };
     if a.run.dir.is_dir() && run_lock.is_none() {
-        return Ok(Outcome::Refused { why: format!("'{name}' is running"), hint: format!("git agents rm --stop {name}") });
+        return Ok(Outcome::Refused {
+            why: format!("'{name}' is running"),
+            hint: format!("git agents rm --stop {name}"),
+        });
     }
     if let Some(address) = a.run.address() {
         crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(5));
@@ -132,7 +140,7 @@ fn release(ctx: &Context, held: &Held, a: &Agent) -> Result<()> {
         for name in ["agents-token", "agents-manifest.json"] {
             let _ = std::fs::remove_file(entry.admin.join(name));
         }
-        create::unlock_worktree(ctx, &a.reg)?;
+        identity::unlock_worktree(ctx, &a.reg)?;
     }
     ctx.state.append(held, &[event(&a.reg.id, Kind::Removed, json!({ "released": true, "tip": a.tip }))])?;
     ctx.state.unregister(held, &a.reg.name)?;
@@ -210,7 +218,7 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
     };
     write_entry(&dir, &record)?;
     if let Some(entry) = there {
-        worktree::lock(entry, &create::lock_reason(&reg.id))?;
+        worktree::lock(entry, &identity::lock_reason(&reg.id))?;
     }
     finish(ctx, held, &reg, &dir, &mut record)
 }
@@ -218,8 +226,11 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
 /// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already.
 pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path, record: &mut Entry) -> Result<()> {
     let repo = ctx.repo();
-    if let Some(path) = record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && record.tree.symlink_metadata().is_err()) {
-        let ours = worktree::points_to(path).is_some_and(|t| record.worktree.as_deref().is_some_and(|id| t == admin(ctx, id)));
+    if let Some(path) =
+        record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && record.tree.symlink_metadata().is_err())
+    {
+        let ours =
+            worktree::points_to(path).is_some_and(|t| record.worktree.as_deref().is_some_and(|id| t == admin(ctx, id)));
         if ours {
             files::rename_new(path, &record.tree)?;
             for p in [path.parent(), record.tree.parent()].into_iter().flatten() {
@@ -229,7 +240,7 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
     }
     if let Some(id) = &record.worktree {
         let (from, to) = (admin(ctx, id), dir.join("admin"));
-        let ours = worktree::read(repo, id)?.is_some_and(|e| create::has_token(&e, reg));
+        let ours = worktree::read(repo, id)?.is_some_and(|e| identity::has_token(&e, reg));
         if ours && to.symlink_metadata().is_err() {
             files::rename_new(&from, &to)?;
             files::sync_dir(dir)?;
@@ -248,7 +259,11 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
     }
     record.complete = true;
     write_entry(dir, record)?;
-    let removed = event(&reg.id, Kind::Removed, json!({ "tip": record.tip, "branch_deleted": record.branch_deleted, "capture": record.capture }));
+    let removed = event(
+        &reg.id,
+        Kind::Removed,
+        json!({ "tip": record.tip, "branch_deleted": record.branch_deleted, "capture": record.capture }),
+    );
     ctx.state.append(held, &[removed])?;
     ctx.state.unregister(held, &reg.name)?;
     Ok(())
@@ -268,7 +283,10 @@ fn tree_place(dir: &Path, path: &Path, label: &str) -> Result<PathBuf> {
         return Ok(dir.join("tree"));
     }
     if dev(parent)? != dev(path)? {
-        return Err(Error::refused(format!("'{}' is a mount point; it cannot be moved", path.display()), "unmount it first"));
+        return Err(Error::refused(
+            format!("'{}' is a mount point; it cannot be moved", path.display()),
+            "unmount it first",
+        ));
     }
     let beside = parent.join(".git-agents-trash");
     files::ensure_private_dir(&beside)?;
@@ -298,7 +316,8 @@ pub(super) fn drop_entry(dir: &Path) -> Result<()> {
     if dir.join("tree").symlink_metadata().is_ok() || dir.join("admin").symlink_metadata().is_ok() {
         return Ok(());
     }
-    for name in ["entry.json"] {
+    {
+        let name = "entry.json";
         let _ = std::fs::remove_file(dir.join(name));
     }
     for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {

@@ -42,12 +42,16 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<()> {
         }
         // Registered, but the journal is gone or never heard of it.
         if !journal.contains_key(&r.id) {
-            missing.push(event(&r.id, Kind::Created, json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork })));
+            missing.push(event(
+                &r.id,
+                Kind::Created,
+                json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork }),
+            ));
         }
         // `git branch -m` in its worktree.
         if r.doing.is_none()
             && !branches.contains_key(&r.branch)
-            && let Some(entry) = super::create::entry_of(ctx, r)?
+            && let Some(entry) = super::identity::entry_of(ctx, r)?
             && let worktree::Head::Branch(now) = &entry.head
             && *now != r.branch
             && branches.contains_key(now)
@@ -68,22 +72,25 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<()> {
 fn finish_removal(ctx: &Context, held: &Held, r: &crate::git::state::Registration) -> Result<()> {
     let found = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && !e.complete);
     if let Some((dir, mut entry)) = found {
-        let tree_moved = entry.tree.symlink_metadata().is_ok() || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
+        let tree_moved =
+            entry.tree.symlink_metadata().is_ok() || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
         if tree_moved {
             return remove::finish(ctx, held, r, &dir, &mut entry);
         }
         remove::drop_entry(&dir)?;
     } else if let Some((dir, mut entry)) = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && e.complete) {
         // Everything but the event and the registration was done.
-        if super::create::entry_of(ctx, r)?.is_none() {
+        if super::identity::entry_of(ctx, r)?.is_none() {
             return remove::finish(ctx, held, r, &dir, &mut entry);
         }
     }
     let mut back = r.clone();
     back.doing = None;
     ctx.state.register(held, &back)?;
-    if let Some(e) = super::create::entry_of(ctx, r)? {
-        worktree::unlock(&e, |reason| super::create::parse_lock_reason(reason).is_some_and(|(id, owner)| id == r.id && !owner.is_alive()))?;
+    if let Some(e) = super::identity::entry_of(ctx, r)? {
+        worktree::unlock(&e, |reason| {
+            super::identity::parse_lock_reason(reason).is_some_and(|(id, owner)| id == r.id && !owner.is_alive())
+        })?;
     }
     drop_empty_trash(ctx)
 }

@@ -1,6 +1,7 @@
 //! What a batch did, for a person to decide from. Every figure is read from git and the records, none from a claim.
 
-use super::inventory::{Agent, Inventory, JsonPath, own_commits};
+use super::answer::JsonPath;
+use super::inventory::{Agent, Inventory, own_commits};
 use super::{Context, Result, overlap};
 use crate::git::status::{self, Place};
 use crate::git::sterile::Merge;
@@ -163,7 +164,9 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
     bases.dedup();
     for base_name in &bases {
         let members: Vec<usize> = (0..agents.len())
-            .filter(|i| agents[*i].reg.base == *base_name && agents[*i].tip.is_some() && !answers[*i].commits.is_empty())
+            .filter(|i| {
+                agents[*i].reg.base == *base_name && agents[*i].tip.is_some() && !answers[*i].commits.is_empty()
+            })
             .collect();
         let Some(base) = members.first().and_then(|i| inv.base_tip(agents[*i])) else {
             for i in members {
@@ -186,7 +189,9 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
                     c.reasons.push(format!("conflicts with '{}' in {}", short_ref(base_name), list(&paths)));
                     c.conflicts.with_base = Some(paths.iter().map(|p| p.as_slice().into()).collect());
                 }
-                Merge::Unknown(why) => c.reasons.push(format!("whether it merges with '{}' is unknown: {why}", short_ref(base_name))),
+                Merge::Unknown(why) => {
+                    c.reasons.push(format!("whether it merges with '{}' is unknown: {why}", short_ref(base_name)))
+                }
             }
         }
         let pairs = overlap::verdicts(ctx, &base, &sides)?;
@@ -194,7 +199,12 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
             for (me, other) in [(p.a, p.b), (p.b, p.a)] {
                 let paths: Vec<JsonPath> = p.paths.iter().map(|x| x.as_slice().into()).collect();
                 let name = Name(sides[other].name.clone());
-                answers[members[me]].conflicts.with_agents.push(WithAgent { agent: name, level: p.level, paths, unknown: p.unknown.clone() });
+                answers[members[me]].conflicts.with_agents.push(WithAgent {
+                    agent: name,
+                    level: p.level,
+                    paths,
+                    unknown: p.unknown.clone(),
+                });
             }
         }
         for (i, met) in landing_order(sides.len(), &pairs) {
@@ -228,7 +238,9 @@ fn list(paths: &[Vec<u8>]) -> String {
 /// The rule, in one place.
 fn judge(a: &mut AgentReport) {
     a.verdict = match a.state {
-        Some(RunState::Succeeded) if a.reasons.is_empty() && a.flags.is_empty() && a.conflicts.with_base.is_some() => Verdict::Ready,
+        Some(RunState::Succeeded) if a.reasons.is_empty() && a.flags.is_empty() && a.conflicts.with_base.is_some() => {
+            Verdict::Ready
+        }
         Some(RunState::Unchanged) => Verdict::Nothing,
         Some(RunState::Skipped) => Verdict::Skipped,
         Some(RunState::Succeeded) | None => Verdict::Look,
@@ -271,13 +283,18 @@ fn one(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
                 worktree::Head::Detached(id) => Some(id.clone()),
                 worktree::Head::Unknown => None,
             };
-            match status::changes(ctx.repo(), &ctx.state.objects, &Place { worktree: &e.path, admin: &e.admin, head: head.as_ref() }) {
+            match status::changes(
+                ctx.repo(),
+                &ctx.state.objects,
+                &Place { worktree: &e.path, admin: &e.admin, head: head.as_ref() },
+            ) {
                 Ok(c) => left_over = c.all().map(|p| JsonPath::from(p.as_slice())).collect(),
                 Err(err) => reasons.push(format!("its uncommitted files cannot be read: {err}")),
             }
             if !left_over.is_empty() {
                 let shown: Vec<String> = left_over.iter().take(3).map(JsonPath::text).collect();
-                let more = if left_over.len() > 3 { format!(" and {} more", left_over.len() - 3) } else { String::new() };
+                let more =
+                    if left_over.len() > 3 { format!(" and {} more", left_over.len() - 3) } else { String::new() };
                 reasons.push(format!("not committed: {}{more}", shown.join(", ")));
             }
             if let Some(op) = e.operation() {
@@ -324,7 +341,8 @@ fn one(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
         conflicts: Conflicts::default(),
         cost_usd: record.and_then(|r| r.cost_usd),
         tokens: record.and_then(|r| r.tokens),
-        duration_s: record.and_then(|r| crate::runtime::clock::seconds_between(r.started.as_deref()?, r.ended.as_deref()?)),
+        duration_s: record
+            .and_then(|r| crate::runtime::clock::seconds_between(r.started.as_deref()?, r.ended.as_deref()?)),
         attempts: record.map_or(0, |r| r.attempt),
         worktree: a.path().map(JsonPath::from),
         commands: Commands {
@@ -374,6 +392,9 @@ fn outside(patterns: &[String], files: &[FileAnswer], flags: &mut Vec<Flag>) {
     if !out.is_empty() {
         let more = if out.len() > 3 { format!(" and {} more", out.len() - 3) } else { String::new() };
         let shown: Vec<&str> = out.iter().take(3).map(String::as_str).collect();
-        flags.push(Flag { kind: "outside-files", text: format!("changed outside '{}': {}{more}", patterns.join(" "), shown.join(", ")) });
+        flags.push(Flag {
+            kind: "outside-files",
+            text: format!("changed outside '{}': {}{more}", patterns.join(" "), shown.join(", ")),
+        });
     }
 }

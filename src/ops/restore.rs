@@ -1,6 +1,7 @@
 //! Giving back: the two renames the other way round, then the branch and the registration.
 
-use super::create::{self, Taken};
+use super::identity;
+use super::naming::Taken;
 use super::remove::{Entry, drop_entry, entries};
 use super::{Context, Error, Result};
 use crate::git::state::{Held, Registration, event};
@@ -33,10 +34,13 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     let held = ctx.state.lock()?;
     super::repair::repair(ctx, &held)?;
     let wanted = entries(ctx).into_iter().rev().find(|(_, e)| {
-        e.complete && name.is_none_or(|n| e.name == n || short_ref(&e.branch) == n || e.id.0.starts_with(n) && n.len() >= 7)
+        e.complete
+            && name.is_none_or(|n| e.name == n || short_ref(&e.branch) == n || e.id.0.starts_with(n) && n.len() >= 7)
     });
     let Some((dir, mut entry)) = wanted else {
-        let what = name.map_or("nothing was removed that could be given back".to_owned(), |n| format!("no removed agent is named '{n}'"));
+        let what = name.map_or("nothing was removed that could be given back".to_owned(), |n| {
+            format!("no removed agent is named '{n}'")
+        });
         return Err(Error::refused(what, "git agents restore --list"));
     };
     let mut notes = Vec::new();
@@ -48,7 +52,8 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     }
     // The branch first: refuse before anything moves.
     let now = refs::read(ctx.repo(), &entry.branch)?;
-    let holder = worktree::list(ctx.repo())?.into_iter().find(|e| e.head == worktree::Head::Branch(entry.branch.clone()));
+    let holder =
+        worktree::list(ctx.repo())?.into_iter().find(|e| e.head == worktree::Head::Branch(entry.branch.clone()));
     if let Some(h) = holder {
         return Err(Error::refused(
             format!("branch '{}' is checked out at '{}' now", short_ref(&entry.branch), h.path.display()),
@@ -74,7 +79,8 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     if let Some(id) = &entry.worktree
         && ctx.repo().common_dir.join("worktrees").join(id).symlink_metadata().is_ok()
     {
-        let free = (2..).map(|i| format!("{id}{i}")).find(|n| !ctx.repo().common_dir.join("worktrees").join(n).exists());
+        let free =
+            (2..).map(|i| format!("{id}{i}")).find(|n| !ctx.repo().common_dir.join("worktrees").join(n).exists());
         entry.worktree = free;
     }
     let reg = Registration {
@@ -97,7 +103,10 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
 
 fn free_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    (2..).map(|i| path.with_file_name(format!("{name}-{i}"))).find(|p| p.symlink_metadata().is_err()).expect("numbers do not end")
+    (2..)
+        .map(|i| path.with_file_name(format!("{name}-{i}")))
+        .find(|p| p.symlink_metadata().is_err())
+        .expect("numbers do not end")
 }
 
 /// From the registration on: also what [`super::repair`] does after a kill. Every step may have happened already.
@@ -141,9 +150,9 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
             }
         }
     }
-    if let Some(e) = create::entry_of(ctx, &reg)? {
+    if let Some(e) = identity::entry_of(ctx, &reg)? {
         // The lock is the one removal wrote.
-        worktree::unlock(&e, |r| create::parse_lock_reason(r).is_some_and(|(id, _)| id == reg.id))?;
+        worktree::unlock(&e, |r| identity::parse_lock_reason(r).is_some_and(|(id, _)| id == reg.id))?;
     }
     ctx.state.append(held, &[event(&reg.id, Kind::Restored, json!({ "tip": entry.tip }))])?;
     reg.doing = None;

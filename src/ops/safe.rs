@@ -89,13 +89,19 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     }
     if let Some(reason) = &facts.locked_by_person {
         let because = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-        return refuse(format!("the worktree of '{name}' is locked{because}"), "git worktree unlock releases it".into());
+        return refuse(
+            format!("the worktree of '{name}' is locked{because}"),
+            "git worktree unlock releases it".into(),
+        );
     }
     if facts.adopted && !allowed.force {
         return Verdict::Release;
     }
     if let Some(why) = &facts.broken_link {
-        return refuse(format!("the directory of '{name}' {why}"), "nothing was touched; look at 'git worktree list'".into());
+        return refuse(
+            format!("the directory of '{name}' {why}"),
+            "nothing was touched; look at 'git worktree list'".into(),
+        );
     }
     if let Some(why) = &facts.unknown {
         return refuse(format!("'{name}' cannot be judged: {why}"), "nothing was touched".into());
@@ -103,7 +109,10 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     if let Some(op) = &facts.operation
         && !allowed.force
     {
-        return refuse(format!("'{name}' is in the middle of a {op}"), format!("finish it, or 'git agents rm --force {name}'"));
+        return refuse(
+            format!("'{name}' is in the middle of a {op}"),
+            format!("finish it, or 'git agents rm --force {name}'"),
+        );
     }
     let mut because = Vec::new();
     if let Some(other) = &facts.other_branch {
@@ -145,7 +154,7 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
         worktree::Link::Broken(why) => f.broken_link = Some(why),
     }
     if let Some(reason) = &entry.locked {
-        match super::create::parse_lock_reason(reason) {
+        match super::identity::parse_lock_reason(reason) {
             Some((id, owner)) if id == a.reg.id && (!owner.is_alive() || owner == process::me()) => {}
             Some(_) if f.live => {}
             _ => f.locked_by_person = Some(reason.clone()),
@@ -181,12 +190,13 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
     let place = Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() };
     let changes = sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?;
     let patterns = patterns(throw_away);
-    let manifest = super::create::manifest(entry);
+    let manifest = super::identity::manifest(entry);
     let untracked = changes.untracked.iter().filter(|p| {
         let path = std::path::Path::new(std::ffi::OsStr::new(std::str::from_utf8(p).unwrap_or("\u{fffd}")));
         !patterns.is_match(path) && !manifest.is_unchanged(&entry.path, p)
     });
-    let mut out: Vec<String> = changes.modified.iter().chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
+    let mut out: Vec<String> =
+        changes.modified.iter().chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
     for (path, id) in status::hidden(ctx.repo(), &place)? {
         let file = entry.path.join(std::ffi::OsStr::new(std::str::from_utf8(&path).unwrap_or_default()));
         let differs = std::fs::symlink_metadata(&file).is_ok() && !ctx.state.objects.is_blob_of_file(&id, &file);
@@ -237,9 +247,19 @@ pub fn has_own_commit(ctx: &Context, inv: &Inventory, a: &Agent) -> bool {
 }
 
 fn is_own_entry(what: &str) -> bool {
-    let made = ["commit", "cherry-pick", "revert", "am", "rebase (pick)", "rebase (squash)", "rebase (fixup)", "rebase (reword)"];
+    let made = [
+        "commit",
+        "cherry-pick",
+        "revert",
+        "am",
+        "rebase (pick)",
+        "rebase (squash)",
+        "rebase (fixup)",
+        "rebase (reword)",
+    ];
     let kind = what.split(':').next().unwrap_or_default();
-    made.iter().any(|m| kind == *m || kind.starts_with(&format!("{m} ("))) || (kind.starts_with("merge ") && !what.contains("Fast-forward"))
+    made.iter().any(|m| kind == *m || kind.starts_with(&format!("{m} (")))
+        || (kind.starts_with("merge ") && !what.contains("Fast-forward"))
 }
 
 /// The commit of the base that holds the branch's work, where it does: the tip is an ancestor of the base or of its
@@ -255,7 +275,8 @@ pub fn landed_all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<V
     for (i, a) in agents.iter().enumerate() {
         let Some(tip) = &a.tip else { continue };
         // Nothing happened on the base since the fork: then nothing can have landed.
-        let bases: Vec<Oid> = bases(inv, a).into_iter().filter(|b| *b != a.reg.fork && *b != a.task.base_commit).collect();
+        let bases: Vec<Oid> =
+            bases(inv, a).into_iter().filter(|b| *b != a.reg.fork && *b != a.task.base_commit).collect();
         if bases.is_empty() || !has_own_commit(ctx, inv, a) {
             continue;
         }

@@ -29,13 +29,17 @@ pub fn one(ctx: &Context, inv: &Inventory, word: &str, how: Match) -> Result<Str
         let Some(batch) = inv.last_batch() else {
             return Err(Error::refused(format!("there is no batch yet, so no task {number}"), "git agents run"));
         };
-        let found: Vec<&Agent> = inv.agents.iter().filter(|a| a.task.batch == Some(batch) && a.task.number == Some(number)).collect();
+        let found: Vec<&Agent> =
+            inv.agents.iter().filter(|a| a.task.batch == Some(batch) && a.task.number == Some(number)).collect();
         return match found.as_slice() {
             [a] => Ok(a.reg.name.0.clone()),
             [] => Err(Error::refused(format!("batch {batch} has no task {number}"), "git agents status")),
             many => {
                 let names: Vec<&str> = many.iter().map(|a| a.reg.name.0.as_str()).collect();
-                Err(Error::refused(format!("task {number} of batch {batch} has several agents: {}", names.join(", ")), "name one of them"))
+                Err(Error::refused(
+                    format!("task {number} of batch {batch} has several agents: {}", names.join(", ")),
+                    "name one of them",
+                ))
             }
         };
     }
@@ -46,7 +50,10 @@ pub fn one(ctx: &Context, inv: &Inventory, word: &str, how: Match) -> Result<Str
             [] => {}
             many => {
                 let names: Vec<&str> = many.iter().map(|a| a.reg.name.0.as_str()).collect();
-                return Err(Error::refused(format!("'{word}' begins several names: {}", names.join(", ")), "type more of it"));
+                return Err(Error::refused(
+                    format!("'{word}' begins several names: {}", names.join(", ")),
+                    "type more of it",
+                ));
             }
         }
     }

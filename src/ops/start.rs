@@ -1,8 +1,10 @@
 //! Handing agents over to their supervisors: a batch from a list, a retry, a message.
 
 use super::base::{self, Base};
-use super::create::{self, Planned, Taken, Wish};
+use super::create::{self, Planned};
+use super::identity;
 use super::inventory::{Agent, Inventory};
+use super::naming::{self, Taken, Wish};
 use super::plan::{self, RunPlan};
 use super::record::{Record, RunDir};
 use super::{Context, Error, Loaded, Result};
@@ -99,7 +101,11 @@ pub fn plan_batch(
                 index_of.insert(i, items.len());
                 items.push(item);
             }
-            Err(e) => wrong.push(format!("task {}: {e}{}", spec.number, e.hint().map(|h| format!(" ({h})")).unwrap_or_default())),
+            Err(e) => wrong.push(format!(
+                "task {}: {e}{}",
+                spec.number,
+                e.hint().map(|h| format!(" ({h})")).unwrap_or_default()
+            )),
         }
     }
     if !wrong.is_empty() {
@@ -158,8 +164,8 @@ fn plan_item(
     };
     taken.take(&name, &branch);
     let wish = Wish { name: &name, branch: &branch, base: &base, dir: &s.worktree_dir, batch: Some(number) };
-    let path = create::place(ctx, &wish)?;
-    create::check_free(&path)?;
+    let path = naming::place(ctx, &wish)?;
+    naming::check_free(&path)?;
     let assistant = spec
         .attrs
         .assistant
@@ -167,7 +173,9 @@ fn plan_item(
         .cloned()
         .or_else(|| options.assistants.first().cloned())
         .or_else(|| s.assistant.clone())
-        .ok_or_else(|| Error::refused("no assistant is chosen", "name one with -a, 'assistant' in the settings, or {assistant=…}"))?;
+        .ok_or_else(|| {
+            Error::refused("no assistant is chosen", "name one with -a, 'assistant' in the settings, or {assistant=…}")
+        })?;
     let plan = plan::run_plan(ctx, loaded, approved, path.clone(), Some(&assistant))?;
     if let Some(adapter) = &plan.adapter {
         check_program(adapter, ctx)?;
@@ -217,9 +225,8 @@ pub fn check_program(adapter: &crate::place::adapter::Adapter, ctx: &Context) ->
 fn on_path(program: &str) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     let path = crate::git::command::plain_path().unwrap_or_default();
-    std::env::split_paths(&path).any(|d| {
-        std::fs::metadata(d.join(program)).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(&path)
+        .any(|d| std::fs::metadata(d.join(program)).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
 }
 
 /// What happened to one agent that was handed over.
@@ -240,7 +247,8 @@ pub fn launch(ctx: &Context, batch: &Batch) -> Result<Vec<Handed>> {
     let mut registered: Vec<(usize, Registration, Task)> = Vec::new();
     let mut left: Vec<usize> = (0..batch.items.len()).collect();
     while !left.is_empty() {
-        let (ready, rest): (Vec<usize>, Vec<usize>) = left.iter().partition(|i| batch.items[**i].after.iter().all(|p| ids.contains_key(p)));
+        let (ready, rest): (Vec<usize>, Vec<usize>) =
+            left.iter().partition(|i| batch.items[**i].after.iter().all(|p| ids.contains_key(p)));
         if ready.is_empty() {
             return Err(Error::refused("the tasks wait for each other in a circle", "correct their 'after'"));
         }
@@ -300,7 +308,13 @@ pub fn hand_over(ctx: &Context, id: &AgentId, plan: &RunPlan, begin: Record) -> 
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that starts our own binary")]
-fn spawn_detached(ctx: &Context, exe: &Path, id: &AgentId, lock: &Lock, log: std::fs::File) -> Result<std::process::Child> {
+fn spawn_detached(
+    ctx: &Context,
+    exe: &Path,
+    id: &AgentId,
+    lock: &Lock,
+    log: std::fs::File,
+) -> Result<std::process::Child> {
     use std::os::unix::process::CommandExt as _;
     let mut command = std::process::Command::new(exe);
     crate::git::command::scrub(&mut command);
@@ -337,15 +351,23 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
         let held = ctx.state.lock()?;
         super::repair::repair(ctx, &held)?;
         let inv = Inventory::read(ctx)?;
-        let a = inv.find(name).ok_or_else(|| Error::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
+        let a = inv
+            .find(name)
+            .ok_or_else(|| Error::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
         if a.run.is_alive()? {
-            return Err(Error::refused(format!("'{name}' is running"), "'git agents send' gives it a message, 'stop' ends it"));
+            return Err(Error::refused(
+                format!("'{name}' is running"),
+                "'git agents send' gives it a message, 'stop' ends it",
+            ));
         }
         if let Some(address) = a.run.address() {
             // What a killed supervisor left running must not work beside the new run.
             let left = crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(5));
             if left > 0 {
-                return Err(Error::refused(format!("{left} processes of the last run of '{name}' cannot be ended"), "end them by hand"));
+                return Err(Error::refused(
+                    format!("{left} processes of the last run of '{name}' cannot be ended"),
+                    "end them by hand",
+                ));
             }
         }
         (a.reg.clone(), a.task.clone(), a.record.clone())
@@ -354,15 +376,20 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
     let Some(assistant) = assistant else {
         return Err(Error::refused(format!("'{name}' has no task"), format!("git agents attach {name}")));
     };
-    let path = match create::entry_of(ctx, &reg)? {
+    let path = match identity::entry_of(ctx, &reg)? {
         Some(e) => e.path,
         None => match (&reg.path, &reg.doing) {
             (Some(p), Some(_)) => p.clone(),
-            _ => return Err(Error::refused(format!("the worktree of '{name}' is gone"), format!("git agents rm {name}"))),
+            _ => {
+                return Err(Error::refused(
+                    format!("the worktree of '{name}' is gone"),
+                    format!("git agents rm {name}"),
+                ));
+            }
         },
     };
     if reg.doing.is_none() {
-        create::check_place(ctx, &reg)?;
+        identity::check_place(ctx, &reg)?;
     }
     let mut plan = plan::run_plan(ctx, loaded, approved, path, Some(&assistant))?;
     if let Some(adapter) = &plan.adapter {
@@ -394,15 +421,26 @@ fn start_fresh(ctx: &Context, reg: &Registration) -> Result<()> {
     if reg.doing.is_some() {
         return Ok(());
     }
-    let entry = create::check_place(ctx, reg)?;
+    let entry = identity::check_place(ctx, reg)?;
     let tip = crate::git::refs::read(ctx.repo(), &reg.branch)?;
-    let label = format!("{}-{}-{}", clock::compact().to_lowercase(), crate::model::agent::Slug::of(&reg.name.0), clock::random_hex(4));
+    let label = format!(
+        "{}-{}-{}",
+        clock::compact().to_lowercase(),
+        crate::model::agent::Slug::of(&reg.name.0),
+        clock::random_hex(4)
+    );
     let about = serde_json::json!({ "agent": reg.id, "name": reg.name, "branch": reg.branch, "why": "retry --fresh" });
     let reference = format!("refs/agents/removed/{label}");
     let wanted = crate::git::capture::Options { reference: &reference, about, max_file: 50 << 20 };
     crate::git::capture::take(ctx.repo(), &ctx.state.objects, &entry, tip.as_ref(), &wanted)?;
-    let call = crate::git::command::Call::user_visible(&entry.path, ["-c", "core.hooksPath=/dev/null", "reset", "--hard", "--quiet", &reg.fork.0]);
-    call.env("GIT_DIR", &entry.admin).env("GIT_COMMON_DIR", &ctx.repo().common_dir).env("GIT_WORK_TREE", &entry.path).run()?;
+    let call = crate::git::command::Call::user_visible(
+        &entry.path,
+        ["-c", "core.hooksPath=/dev/null", "reset", "--hard", "--quiet", &reg.fork.0],
+    );
+    call.env("GIT_DIR", &entry.admin)
+        .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
+        .env("GIT_WORK_TREE", &entry.path)
+        .run()?;
     Ok(())
 }
 
@@ -416,8 +454,12 @@ pub fn leave_message(run: &RunDir, text: &str) -> Result<()> {
 
 /// The messages that wait, oldest first, with their files.
 pub fn messages(run: &RunDir) -> Vec<(PathBuf, String)> {
-    let mut found: Vec<PathBuf> =
-        std::fs::read_dir(run.file("inbox")).into_iter().flatten().filter_map(std::result::Result::ok).map(|e| e.path()).collect();
+    let mut found: Vec<PathBuf> = std::fs::read_dir(run.file("inbox"))
+        .into_iter()
+        .flatten()
+        .filter_map(std::result::Result::ok)
+        .map(|e| e.path())
+        .collect();
     found.retain(|p| !p.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.')));
     found.sort();
     found.into_iter().filter_map(|p| Some((p.clone(), std::fs::read_to_string(p).ok()?))).collect()
@@ -438,7 +480,7 @@ pub fn stop(ctx: &Context, a: &Agent) -> Result<bool> {
     crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(10));
     let ended = before > 0 || matches!(a.state(), Some(RunState::Dead | RunState::Interrupted));
     if ended {
-        create::unlock_worktree(ctx, &a.reg)?;
+        identity::unlock_worktree(ctx, &a.reg)?;
     }
     if a.state() == Some(RunState::NeedsInput) {
         return Ok(false);
@@ -501,7 +543,7 @@ pub fn note_start(ctx: &Context, assistant: &str, failed_early: Option<&str>) ->
 }
 
 /// All holds, for `status`.
-pub fn holds(ctx: &Context, inv: &Inventory) -> Vec<super::inventory::HoldAnswer> {
+pub fn holds(ctx: &Context, inv: &Inventory) -> Vec<super::answer::HoldAnswer> {
     let mut names: Vec<&str> = inv.agents.iter().filter_map(|a| a.task.assistant.as_deref()).collect();
     names.sort_unstable();
     names.dedup();
@@ -513,7 +555,12 @@ pub fn holds(ctx: &Context, inv: &Inventory) -> Vec<super::inventory::HoldAnswer
         .into_iter()
         .filter_map(|n| {
             let h = hold(ctx, n)?;
-            Some(super::inventory::HoldAnswer { assistant: n.to_owned(), reason: h.reason, until: h.until, waiting: waiting(n) })
+            Some(super::answer::HoldAnswer {
+                assistant: n.to_owned(),
+                reason: h.reason,
+                until: h.until,
+                waiting: waiting(n),
+            })
         })
         .collect()
 }

@@ -83,7 +83,11 @@ pub struct Ended {
 ///
 /// # Errors
 /// The program could not be started.
-pub fn run(job: &Job, signals: &Signals, mut watch: impl FnMut(Happening<'_>) -> Option<Stop>) -> std::io::Result<Ended> {
+pub fn run(
+    job: &Job,
+    signals: &Signals,
+    mut watch: impl FnMut(Happening<'_>) -> Option<Stop>,
+) -> std::io::Result<Ended> {
     let (mut child, output) = start(job)?;
     let pid = child.id().cast_signed();
     let leader = process::identify(pid).unwrap_or(Identity { pid, start: 0, boot: process::boot_id() });
@@ -105,13 +109,17 @@ pub fn run(job: &Job, signals: &Signals, mut watch: impl FnMut(Happening<'_>) ->
     }
     let ended_itself = status.is_some();
     if status.is_none() {
-        status = end(job, &leader, &mut child, signals, &mut output, &mut buf, &mut |b| drop(watch(Happening::Output(b))))?;
+        status = end(job, &leader, &mut child, signals, &mut output, &mut buf, &mut |b| {
+            let _ = watch(Happening::Output(b));
+        })?;
     }
     // What it leaves behind gets a moment to finish by itself, then goes the same way.
     let deadline = Instant::now() + if ended_itself { Duration::from_secs(2) } else { Duration::ZERO };
     loop {
         let pause = Duration::from_millis(if output.is_some() { 20 } else { 0 });
-        read_for(&mut output, signals, pause, &mut buf, &mut |b| drop(watch(Happening::Output(b))));
+        read_for(&mut output, signals, pause, &mut buf, &mut |b| {
+            let _ = watch(Happening::Output(b));
+        });
         if strays(job, pid).is_empty() || Instant::now() >= deadline {
             break;
         }
@@ -120,7 +128,7 @@ pub fn run(job: &Job, signals: &Signals, mut watch: impl FnMut(Happening<'_>) ->
         }
         for w in signals.take() {
             if let Wake::End(_) = w {
-                drop(watch(Happening::Tick(&[w])));
+                let _ = watch(Happening::Tick(&[w]));
             }
         }
     }
@@ -130,7 +138,7 @@ pub fn run(job: &Job, signals: &Signals, mut watch: impl FnMut(Happening<'_>) ->
         let mut got = false;
         read_for(&mut output, signals, Duration::ZERO, &mut buf, &mut |b| {
             got = true;
-            drop(watch(Happening::Output(b)));
+            let _ = watch(Happening::Output(b));
         });
         if !got {
             break;
@@ -160,7 +168,8 @@ fn start(job: &Job) -> std::io::Result<(Child, OwnedFd)> {
 /// nobody is there to answer, the job's variables on top.
 pub fn environment(command: &mut Command, job: &Job) {
     if let Some(allow) = &job.env_allow {
-        let needed = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "XDG_RUNTIME_DIR"];
+        let needed =
+            ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "XDG_RUNTIME_DIR"];
         command.env_clear();
         for (k, v) in std::env::vars_os() {
             if k.to_str().is_some_and(|k| needed.contains(&k) || allow.iter().any(|a| a == k)) {
@@ -190,7 +199,13 @@ pub fn environment(command: &mut Command, job: &Job) {
 }
 
 /// Waits at most `limit` for output or a signal and hands on all output there is.
-fn read_for(output: &mut Option<OwnedFd>, signals: &Signals, limit: Duration, buf: &mut [u8], sink: &mut dyn FnMut(&[u8])) {
+fn read_for(
+    output: &mut Option<OwnedFd>,
+    signals: &Signals,
+    limit: Duration,
+    buf: &mut [u8],
+    sink: &mut dyn FnMut(&[u8]),
+) {
     let ms = u16::try_from(limit.as_millis().min(1000)).unwrap_or(1000);
     let Some(fd) = output.as_ref() else {
         signals.wait(ms);
@@ -270,7 +285,8 @@ fn end_strays(job: &Job, leader: i32, signals: &Signals) -> Vec<(i32, String)> {
         for id in &left {
             id.signal(signal);
         }
-        let deadline = Instant::now() + if signal == Signal::SIGTERM { job.grace.min(Duration::from_secs(5)) } else { Duration::from_secs(2) };
+        let deadline = Instant::now()
+            + if signal == Signal::SIGTERM { job.grace.min(Duration::from_secs(5)) } else { Duration::from_secs(2) };
         while !strays(job, leader).is_empty() && Instant::now() < deadline {
             signals.wait(20);
             signals.take();

@@ -105,8 +105,10 @@ pub fn write_durable(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let tmp = temporary_beside(path);
     let mut f = open_private(&tmp, OpenOptions::new().write(true).create_new(true))?;
-    let result =
-        f.write_all(bytes).map_err(because("write", &tmp)).and_then(|()| fs::rename(&tmp, path).map_err(because("replace", path)));
+    let result = f
+        .write_all(bytes)
+        .map_err(because("write", &tmp))
+        .and_then(|()| fs::rename(&tmp, path).map_err(because("replace", path)));
     if result.is_err() {
         let _ = fs::remove_file(&tmp);
     }
@@ -167,6 +169,16 @@ pub fn remove_tree(dir: &Path, dev: u64) -> Result<(), Error> {
     remove_at(parent_fd.as_fd(), name, dev, dir)
 }
 
+#[cfg(target_os = "linux")]
+fn device(st: &nix::sys::stat::FileStat) -> u64 {
+    st.st_dev
+}
+
+#[cfg(not(target_os = "linux"))]
+fn device(st: &nix::sys::stat::FileStat) -> u64 {
+    st.st_dev.unsigned_abs().into()
+}
+
 fn remove_at(parent: std::os::fd::BorrowedFd<'_>, name: &std::ffi::OsStr, dev: u64, shown: &Path) -> Result<(), Error> {
     let st = match fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
         Ok(st) => st,
@@ -176,11 +188,15 @@ fn remove_at(parent: std::os::fd::BorrowedFd<'_>, name: &std::ffi::OsStr, dev: u
     if SFlag::from_bits_truncate(st.st_mode & SFlag::S_IFMT.bits()) != SFlag::S_IFDIR {
         return unlinkat(parent, name, UnlinkatFlags::NoRemoveDir).map_err(|e| because("delete", shown)(e.into()));
     }
-    #[expect(clippy::unnecessary_cast, reason = "dev_t is narrower on macOS")]
-    if st.st_dev as u64 != dev {
-        return Err(Error::Untrusted { path: shown.to_owned(), why: "is on another file system; nothing below it was deleted".into() });
+    if device(&st) != dev {
+        return Err(Error::Untrusted {
+            path: shown.to_owned(),
+            why: "is on another file system; nothing below it was deleted".into(),
+        });
     }
-    let open = || openat(parent, name, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty());
+    let open = || {
+        openat(parent, name, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
+    };
     let fd: OwnedFd = match open() {
         Err(nix::errno::Errno::EACCES) => {
             // A read-only directory (a Go module cache, say) is ours to open up before it goes.
@@ -191,8 +207,12 @@ fn remove_at(parent: std::os::fd::BorrowedFd<'_>, name: &std::ffi::OsStr, dev: u
     };
     let _ = nix::sys::stat::fchmod(&fd, Mode::S_IRWXU);
     let mut dir = nix::dir::Dir::from_fd(fd).map_err(|e| because("open", shown)(e.into()))?;
-    let names: Vec<std::ffi::CString> =
-        dir.iter().filter_map(Result::ok).map(|e| e.file_name().to_owned()).filter(|n| n.as_bytes() != b"." && n.as_bytes() != b"..").collect();
+    let names: Vec<std::ffi::CString> = dir
+        .iter()
+        .filter_map(Result::ok)
+        .map(|e| e.file_name().to_owned())
+        .filter(|n| n.as_bytes() != b"." && n.as_bytes() != b"..")
+        .collect();
     for n in names {
         use std::os::unix::ffi::OsStrExt as _;
         let n = std::ffi::OsStr::from_bytes(n.as_bytes());

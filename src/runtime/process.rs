@@ -181,7 +181,8 @@ pub fn descendants(root: i32) -> Vec<i32> {
         match listed_children(p) {
             Some(children) => out.extend(children),
             None => {
-                let all = parents.get_or_insert_with(|| all().into_iter().filter_map(|p| Some((p, stat(p)?.parent))).collect());
+                let all = parents
+                    .get_or_insert_with(|| all().into_iter().filter_map(|p| Some((p, stat(p)?.parent))).collect());
                 out.extend(all.iter().filter(|(c, parent)| *parent == p && *c != p).map(|(c, _)| *c));
             }
         }

@@ -8,7 +8,7 @@ use crate::git::refs;
 use crate::git::state::event;
 use crate::model::agent::{AgentId, RunState};
 use crate::model::event::Kind;
-use crate::ops::{Context, Error, Result, create, plan, record::RunDir};
+use crate::ops::{Context, Error, Result, identity, plan, record::RunDir};
 use crate::place::adapter::{self, CallInput};
 use crate::place::job::{Job, environment};
 use crate::runtime::lock::Lock;
@@ -32,8 +32,8 @@ pub fn attach(ctx: &Context, id: &AgentId, fresh: bool) -> Result<i32> {
     if let Some(p) = previous {
         agent.record = p;
     }
-    let entry = create::check_place(&agent.ctx, &agent.reg)?;
-    create::lock_worktree(&agent.ctx, &agent.reg)?;
+    let entry = identity::check_place(&agent.ctx, &agent.reg)?;
+    identity::lock_worktree(&agent.ctx, &agent.reg)?;
     attempt::capture(&agent, "before a person sat down");
     if fresh {
         agent.record.session = None;
@@ -67,7 +67,12 @@ pub fn attach(ctx: &Context, id: &AgentId, fresh: bool) -> Result<i32> {
     let place = crate::git::status::Place { worktree: &entry.path, admin: &entry.admin, head: after.as_ref() };
     let dirty = crate::git::status::changes(ctx.repo(), &ctx.state.objects, &place).is_ok_and(|c| !c.is_empty());
     let inv = crate::ops::inventory::Inventory::read(ctx)?;
-    let own = inv.agents.iter().find(|a| a.reg.id == *id).map(|a| crate::ops::inventory::own_commits(ctx, &inv, a)).transpose()?;
+    let own = inv
+        .agents
+        .iter()
+        .find(|a| a.reg.id == *id)
+        .map(|a| crate::ops::inventory::own_commits(ctx, &inv, a))
+        .transpose()?;
     let nothing = own.is_none_or(|o| o.is_empty()) && !dirty;
     let (state, reason) = match (code, nothing) {
         (0, false) => (RunState::Succeeded, None),
@@ -78,8 +83,10 @@ pub fn attach(ctx: &Context, id: &AgentId, fresh: bool) -> Result<i32> {
     Ok(code)
 }
 
-/// The command and its variables.
-fn interactive(agent: &Agent, worktree: &Path) -> Result<(Vec<OsString>, Vec<(String, OsString)>)> {
+/// A command and its variables.
+type Command = (Vec<OsString>, Vec<(String, OsString)>);
+
+fn interactive(agent: &Agent, worktree: &Path) -> Result<Command> {
     let mut env = attempt::variables(agent, worktree);
     let row = agent.plan.adapter.as_ref().filter(|r| !r.interactive.is_empty());
     let Some(row) = row else {
@@ -100,7 +107,8 @@ fn interactive(agent: &Agent, worktree: &Path) -> Result<(Vec<OsString>, Vec<(St
         values: &values,
         self_exe: &exe,
     };
-    let call = adapter::interactive(row, &input, &|t, v| template::render(t, v).map_err(|e| e.to_string())).map_err(|e| Error::Place(e.into()))?;
+    let call = adapter::interactive(row, &input, &|t, v| template::render(t, v).map_err(|e| e.to_string()))
+        .map_err(|e| Error::Place(e.into()))?;
     env.extend(call.env);
     Ok((call.argv, env))
 }
@@ -112,7 +120,9 @@ pub fn in_terminal(job: &Job) -> Result<i32> {
     let mut command = std::process::Command::new(program);
     command.args(args).current_dir(&job.cwd);
     environment(&mut command, job);
-    for v in ["GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_TERMINAL_PROMPT", "GIT_PAGER", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE"] {
+    for v in
+        ["GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_TERMINAL_PROMPT", "GIT_PAGER", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE"]
+    {
         command.env_remove(v);
     }
     let status = command.status().map_err(files::because("start", Path::new(program)))?;

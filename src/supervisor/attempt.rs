@@ -10,7 +10,7 @@ use crate::git::status::{self, Place};
 use crate::git::{capture as captures, refs, worktree};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
-use crate::ops::{Error, Result, create, start};
+use crate::ops::{Error, Result, identity, start};
 use crate::place::adapter::{self, Activity, Adapter, CallInput, Facts, FrameInfo, SessionBy, StdinBy};
 use crate::place::job::{self, Happening, Job, Stop};
 use crate::runtime::{clock, files};
@@ -91,7 +91,7 @@ pub fn values(agent: &Agent, worktree: &Path) -> BTreeMap<&'static str, String> 
 
 /// Runs one attempt.
 pub fn run(agent: &mut Agent) -> Result<Done> {
-    let entry = create::check_place(&agent.ctx, &agent.reg)?;
+    let entry = identity::check_place(&agent.ctx, &agent.reg)?;
     let row = agent.plan.adapter.clone().ok_or_else(|| Error::refused("it has no assistant", "git agents attach"))?;
     let begin = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
     agent.record.attempt += 1;
@@ -123,9 +123,14 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
         values: &values,
         self_exe: &exe,
     };
-    let call = adapter::call(&row, &input, &|t, v| template::render(t, v).map_err(|e| e.to_string())).map_err(|e| Error::Place(e.into()))?;
+    let call = adapter::call(&row, &input, &|t, v| template::render(t, v).map_err(|e| e.to_string()))
+        .map_err(|e| Error::Place(e.into()))?;
     let held = agent.ctx.state.lock()?;
-    let attempt = event(&agent.reg.id, Kind::Attempt, json!({ "attempt": agent.record.attempt, "start": begin, "assistant": row.name }));
+    let attempt = event(
+        &agent.reg.id,
+        Kind::Attempt,
+        json!({ "attempt": agent.record.attempt, "start": begin, "assistant": row.name }),
+    );
     agent.ctx.state.append(&held, &[attempt])?;
     drop(held);
     agent.record.state = RunState::Running;
@@ -163,7 +168,13 @@ fn prompt(agent: &Agent, worktree: &Path, resume: bool, messages: &[(std::path::
         task.push_str(m);
     }
     let others = others(agent).unwrap_or_default();
-    let info = FrameInfo { branch: agent.task.branch_short().to_owned(), worktree: worktree.to_owned(), base: agent.task.base_short().to_owned(), others, check: false };
+    let info = FrameInfo {
+        branch: agent.task.branch_short().to_owned(),
+        worktree: worktree.to_owned(),
+        base: agent.task.base_short().to_owned(),
+        others,
+        check: false,
+    };
     adapter::frame(&task, &info)
 }
 
@@ -253,7 +264,12 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry)
     raw.finish();
     match result {
         Ok(ended) => seen.ended = ended,
-        Err(e) => seen.could_not_start = Some(format!("'{}' could not be started: {e}", job.argv.first().map(|a| a.to_string_lossy()).unwrap_or_default())),
+        Err(e) => {
+            seen.could_not_start = Some(format!(
+                "'{}' could not be started: {e}",
+                job.argv.first().map(|a| a.to_string_lossy()).unwrap_or_default()
+            ))
+        }
     }
     seen.seconds = begun.elapsed().as_secs();
     agent.record.exit_code = seen.ended.code;
@@ -262,7 +278,13 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry)
     Ok(seen)
 }
 
-fn take_in(agent: &mut Agent, seen: &mut Seen, watch: &mut Watch, activity: &Activity, before: (Option<f64>, Option<u64>)) {
+fn take_in(
+    agent: &mut Agent,
+    seen: &mut Seen,
+    watch: &mut Watch,
+    activity: &Activity,
+    before: (Option<f64>, Option<u64>),
+) {
     if activity.is_progress() {
         watch.progressed();
         seen.progress = true;
@@ -353,12 +375,18 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
     if seen.question.is_some() && seen.finished.is_none() {
         return Ok(Done::Final(RunState::NeedsInput, seen.question));
     }
-    let mut facts = Facts { exit_code: seen.ended.code, signal: seen.ended.signal, finished: seen.finished, ..Facts::default() };
+    let mut facts =
+        Facts { exit_code: seen.ended.code, signal: seen.ended.signal, finished: seen.finished, ..Facts::default() };
     let head = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
-    let changes = status::changes(agent.ctx.repo(), &agent.ctx.state.objects, &Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() })?;
+    let changes = status::changes(
+        agent.ctx.repo(),
+        &agent.ctx.state.objects,
+        &Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() },
+    )?;
     facts.own_commits = own_commits(agent, head.as_ref())?;
     let patterns = row.leftovers.iter().chain(&agent.plan.throw_away);
-    let known: Vec<globset::GlobMatcher> = patterns.filter_map(|p| globset::Glob::new(p).ok()).map(|g| g.compile_matcher()).collect();
+    let known: Vec<globset::GlobMatcher> =
+        patterns.filter_map(|p| globset::Glob::new(p).ok()).map(|g| g.compile_matcher()).collect();
     let work: Vec<String> = changes
         .all()
         .map(|p| String::from_utf8_lossy(p).into_owned())
@@ -366,17 +394,20 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         .collect();
     facts.changed = !work.is_empty() || (head != begin && facts.own_commits);
     let (state, reason) = adapter::judge(row, &facts);
-    if state == RunState::Succeeded && !work.is_empty() && agent.plan.commit_leftovers {
-        if let Err(why) = commit_for(agent, entry, row, &changes) {
-            return Ok(Done::Final(RunState::Failed, Some(why)));
-        }
+    if state == RunState::Succeeded
+        && !work.is_empty()
+        && agent.plan.commit_leftovers
+        && let Err(why) = commit_for(agent, entry, row, &changes)
+    {
+        return Ok(Done::Final(RunState::Failed, Some(why)));
     }
     if !start::messages(&agent.run).is_empty() {
         agent.record.attempt -= 1;
         return Ok(Done::Again);
     }
     let early = !seen.progress || seen.seconds < 10;
-    let failed_early = (state == RunState::Failed && early && !facts.own_commits).then(|| reason.clone().unwrap_or_default());
+    let failed_early =
+        (state == RunState::Failed && early && !facts.own_commits).then(|| reason.clone().unwrap_or_default());
     start::note_start(&agent.ctx, &assistant, failed_early.as_deref())?;
     Ok(match state {
         RunState::Failed => Done::Failed(state, reason),
@@ -391,7 +422,12 @@ fn own_commits(agent: &Agent, head: Option<&Oid>) -> Result<bool> {
 }
 
 /// Commits what the assistant left: its work, the user's hooks, the user's name, a trailer that says who did it.
-fn commit_for(agent: &Agent, entry: &worktree::Entry, row: &Adapter, changes: &status::Changes) -> std::result::Result<(), String> {
+fn commit_for(
+    agent: &Agent,
+    entry: &worktree::Entry,
+    row: &Adapter,
+    changes: &status::Changes,
+) -> std::result::Result<(), String> {
     let repo = agent.ctx.repo();
     let call = |args: &[&str]| {
         GitCall::user_visible(&entry.path, args)
@@ -439,7 +475,7 @@ pub fn capture(agent: &Agent, why: &str) {
 }
 
 fn try_capture(agent: &Agent, why: &str) -> Result<()> {
-    let Some(entry) = create::entry_of(&agent.ctx, &agent.reg)? else { return Ok(()) };
+    let Some(entry) = identity::entry_of(&agent.ctx, &agent.reg)? else { return Ok(()) };
     if entry.link() != worktree::Link::Good {
         return Ok(());
     }

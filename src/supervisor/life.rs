@@ -7,6 +7,7 @@ use crate::git::{refs, sterile};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
 use crate::ops::create::{self, Step};
+use crate::ops::identity;
 use crate::ops::record::{RunDir, to_event};
 use crate::ops::{Error, Result, plan, start};
 use crate::place::job::{self, Happening, Job, Stop};
@@ -124,17 +125,24 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
             Step::Worktree(_) => {}
         }
     }
-    create::lock_worktree(&agent.ctx, &agent.reg)?;
+    identity::lock_worktree(&agent.ctx, &agent.reg)?;
     if agent.record.setup_done {
         return Ok(None);
     }
     let env = attempt::variables(agent, &entry.path);
     let token = agent.address.token.clone();
     let run = agent.run.clone();
-    let setup = Setup { commands: &agent.plan.setup, scripts: &agent.plan.scripts, cwd: &entry.path, env, env_allow: &agent.plan.env_allow };
+    let setup = Setup {
+        commands: &agent.plan.setup,
+        scripts: &agent.plan.scripts,
+        cwd: &entry.path,
+        env,
+        env_allow: &agent.plan.env_allow,
+    };
     let mut stopped = false;
     let outcome = setup.run(&run, &token, &agent.signals, &mut |woken| {
-        stopped |= woken.iter().any(|w| matches!(w, crate::runtime::signals::Wake::End(_))) || run.file("stop").exists();
+        stopped |=
+            woken.iter().any(|w| matches!(w, crate::runtime::signals::Wake::End(_))) || run.file("stop").exists();
         stopped.then_some(Stop::Asked)
     })?;
     if stopped {
@@ -181,7 +189,10 @@ impl Setup<'_> {
         // Only commands that name a script of the repository are touched by its bytes.
         let read = |path: &str| {
             let file = self.cwd.join(path);
-            std::fs::symlink_metadata(&file).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::read(file).ok())
+            std::fs::symlink_metadata(&file)
+                .ok()
+                .filter(std::fs::Metadata::is_file)
+                .and_then(|_| std::fs::read(file).ok())
         };
         let changed = crate::config::plan::changed_scripts(self.scripts, &read);
         if !changed.is_empty() {
@@ -192,7 +203,9 @@ impl Setup<'_> {
             .map_err(files::because("open", &run.file("setup.log")))?;
         for command in self.commands {
             let (argv, shown) = match command {
-                crate::config::CommandSpec::Shell(line) => (vec!["/bin/sh".into(), "-c".into(), line.into()], line.clone()),
+                crate::config::CommandSpec::Shell(line) => {
+                    (vec!["/bin/sh".into(), "-c".into(), line.into()], line.clone())
+                }
                 crate::config::CommandSpec::Argv(v) => (v.iter().map(Into::into).collect(), v.join(" ")),
             };
             log.write(format!("$ {shown}\n").as_bytes());
@@ -218,7 +231,10 @@ impl Setup<'_> {
                 Ok(e) if e.stopped.is_some() => return Ok(Err("stopped".into())),
                 Ok(e) if e.code == Some(0) => {}
                 Ok(e) => {
-                    let how = e.code.map_or_else(|| format!("was ended by signal {}", e.signal.unwrap_or(0)), |c| format!("exited with {c}"));
+                    let how = e.code.map_or_else(
+                        || format!("was ended by signal {}", e.signal.unwrap_or(0)),
+                        |c| format!("exited with {c}"),
+                    );
                     log.finish();
                     return Ok(Err(format!("'{shown}' {how}")));
                 }
@@ -247,15 +263,25 @@ fn start_from(agent: &mut Agent, tips: &[(String, Oid)]) -> Result<Option<End>> 
             Some(sterile::Merge::Clean(_)) => {}
             Some(sterile::Merge::Conflict(paths)) => {
                 let paths: Vec<String> = paths.iter().map(|p| crate::model::text::safe_path(p)).collect();
-                return Ok(Some((RunState::Failed, Some(format!("'{name}' does not merge with '{}': {}", merged.join("', '"), paths.join(", "))))));
+                return Ok(Some((
+                    RunState::Failed,
+                    Some(format!("'{name}' does not merge with '{}': {}", merged.join("', '"), paths.join(", "))),
+                )));
             }
             other => {
-                return Ok(Some((RunState::Failed, Some(format!("whether '{name}' merges could not be told: {other:?}")))));
+                return Ok(Some((
+                    RunState::Failed,
+                    Some(format!("whether '{name}' merges could not be told: {other:?}")),
+                )));
             }
         }
         // The same merge again, this time into the repository: its objects are needed there.
         let tree = repo.call(["merge-tree", "--write-tree", "--no-messages", &at.0, &tip.0]).text()?;
-        let tree = tree.lines().next().and_then(Oid::parse).ok_or_else(|| Error::refused("git merge-tree gave no tree", "git agents retry"))?;
+        let tree = tree
+            .lines()
+            .next()
+            .and_then(Oid::parse)
+            .ok_or_else(|| Error::refused("git merge-tree gave no tree", "git agents retry"))?;
         let message = format!("Merge '{name}' into the start of '{}'\n", agent.reg.name);
         let commit = repo.call(["commit-tree", &tree.0, "-p", &at.0, "-p", &tip.0, "-m", &message]).text()?;
         at = Oid::parse(&commit).ok_or_else(|| Error::refused("git commit-tree gave no commit", "git agents retry"))?;
@@ -285,7 +311,7 @@ pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>) {
         // The next command that takes the lock completes it from the exit record.
         say(&format!("error: the journal could not be written: {e}"));
     }
-    if let Err(e) = create::unlock_worktree(&agent.ctx, &agent.reg) {
+    if let Err(e) = identity::unlock_worktree(&agent.ctx, &agent.reg) {
         say(&format!("error: the worktree's lock could not be released: {e}"));
     }
     if state != RunState::Stopped && state != RunState::Skipped {
@@ -332,8 +358,7 @@ fn journal(agent: &mut Agent) -> Result<()> {
             agent.reg = now;
         }
     }
-    agent.ctx.state.note_for_people(&held, &lines)
-        .map_err(Into::into)
+    agent.ctx.state.note_for_people(&held, &lines).map_err(Into::into)
 }
 
 /// Agents that were skipped because of this one wait again.

@@ -11,8 +11,8 @@
 //! Not guaranteed: that a state shown is younger than a second; that anything of the assistant's output after a kill -9
 //! of this process is kept; that a process without our token and outside our tree is found.
 
-pub mod attempt;
 pub mod attach;
+pub mod attempt;
 pub mod life;
 pub mod log;
 pub mod notify;
@@ -124,7 +124,8 @@ pub fn main(id: &str) -> i32 {
 fn begin(id: &str) -> Result<Agent> {
     // The lock first: away from descriptor 0, close-on-exec, before anything else can inherit it.
     let io = |what: &'static str| move |e: std::io::Error| Error::refused(format!("{what}: {e}"), "git agents retry");
-    let handed = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().map_err(io("no lock was handed over"))?;
+    let handed =
+        std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().map_err(io("no lock was handed over"))?;
     let null = File::open("/dev/null").map_err(io("/dev/null"))?;
     nix::unistd::dup2_stdin(&null).map_err(|e| io("standard input")(e.into()))?;
     let signals = Signals::catch().map_err(io("signals"))?;

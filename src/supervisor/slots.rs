@@ -131,19 +131,28 @@ fn gates(agent: &mut Agent) -> Result<Option<Turn<Permit>>> {
         if let Some(limit) = agent.task.total_cost_usd {
             let spent = spent(agent)?;
             if spent >= limit {
-                return Ok(Some(Turn::Never(RunState::OverBudget, format!("the batch has cost {spent:.2} of {limit:.2} USD"))));
+                return Ok(Some(Turn::Never(
+                    RunState::OverBudget,
+                    format!("the batch has cost {spent:.2} of {limit:.2} USD"),
+                )));
             }
         }
         if let Some(hold) = held(agent) {
             agent.record.resume_at.clone_from(&hold.until);
             let when = hold.until.map(|u| format!(" until {u}")).unwrap_or_default();
-            wait_state(agent, format!("{} is held: {}{when}", agent.task.assistant.as_deref().unwrap_or("it"), hold.reason));
+            wait_state(
+                agent,
+                format!("{} is held: {}{when}", agent.task.assistant.as_deref().unwrap_or("it"), hold.reason),
+            );
             agent.signals.wait(500);
             continue;
         }
         let free = free_bytes(agent);
         if free.is_some_and(|f| f < agent.plan.min_free) {
-            wait_state(agent, format!("less than {} of disk space is free", crate::model::units::format_size(agent.plan.min_free)));
+            wait_state(
+                agent,
+                format!("less than {} of disk space is free", crate::model::units::format_size(agent.plan.min_free)),
+            );
             agent.signals.wait(2000);
             continue;
         }
@@ -229,7 +238,9 @@ fn before(tickets: &Path, mine: &str) -> Result<Option<PathBuf>> {
 
 /// `agents.parallel`, read anew: what the repository's own config says now, else what the run was planned with.
 fn parallel(agent: &Agent) -> usize {
-    let set = crate::git::config_file::read(&agent.ctx.state.repo.common_dir).ok().and_then(|c| c.value("agents", None, "parallel"));
+    let set = crate::git::config_file::read(&agent.ctx.state.repo.common_dir)
+        .ok()
+        .and_then(|c| c.value("agents", None, "parallel"));
     set.and_then(|v| v.parse().ok()).unwrap_or(agent.plan.parallel)
 }
 

@@ -104,7 +104,9 @@ impl Watch {
         }
         match self.sample {
             None => self.sample = Some((now, cpu(self.pid), fingerprint(agent, entry))),
-            Some((at, ticks, mark)) if now.duration_since(at) >= limit.div_f32(2.0) && now.duration_since(self.last_progress) >= limit => {
+            Some((at, ticks, mark))
+                if now.duration_since(at) >= limit.div_f32(2.0) && now.duration_since(self.last_progress) >= limit =>
+            {
                 let used = cpu(self.pid).saturating_sub(ticks);
                 let allowed = now.duration_since(at).as_secs().max(1) * process::ticks_per_second() / 100;
                 let changed = fingerprint(agent, entry) != mark;

@@ -34,9 +34,18 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
 }
 
 /// Attaches this terminal to `name`.
-pub fn sit_down(s: &Session, ctx: &Context, name: &str, assistant: Option<&str>, fresh: bool, yes: bool) -> Result<i32, CliError> {
+pub fn sit_down(
+    s: &Session,
+    ctx: &Context,
+    name: &str,
+    assistant: Option<&str>,
+    fresh: bool,
+    yes: bool,
+) -> Result<i32, CliError> {
     let inv = Inventory::read(ctx)?;
-    let a = inv.find(name).ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
+    let a = inv
+        .find(name)
+        .ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
     let loaded = loaded(s, ctx, &Flags::default())?;
     let approved = plan::approved(ctx, &loaded.project)?;
     let path = a.path().map(std::path::Path::to_owned).unwrap_or_default();
@@ -44,7 +53,10 @@ pub fn sit_down(s: &Session, ctx: &Context, name: &str, assistant: Option<&str>,
     let plan = plan::run_plan(ctx, &loaded, &approved, path, wanted.as_deref())?;
     if a.run.is_alive()? {
         if !yes && s.ui.ask(&format!("'{name}' is running; end that and sit down?")) != Some(true) {
-            return Err(CliError::refused(format!("'{name}' is running"), "'--yes' ends it first; what it did is kept"));
+            return Err(CliError::refused(
+                format!("'{name}' is running"),
+                "'--yes' ends it first; what it did is kept",
+            ));
         }
         super::rm::end_first(ctx, name)?;
     }

@@ -3,7 +3,7 @@
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::git::command::Call;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The whole journey on a throw-away repository with the built-in scripted assistant; needs nothing but git
 #[derive(Debug, clap::Args)]
@@ -66,7 +66,7 @@ fn journey(s: &Session, dir: &Path) -> Result<i32, CliError> {
 }
 
 /// The throw-away repository.
-fn make(shop: &PathBuf) -> Result<(), CliError> {
+fn make(shop: &Path) -> Result<(), CliError> {
     let files = [
         ("README.md", "# Shop\n\nA small shop.\n"),
         ("src/shop.txt", "title = Shop\nlanguage = en\n"),

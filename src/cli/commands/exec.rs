@@ -51,13 +51,17 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         return Ok(worst);
     }
     let name = select::one_or_here(&ctx, &inv, args.agent.as_deref())?;
-    let a = inv.find(&name).ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
+    let a = inv
+        .find(&name)
+        .ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
     one(a, &argv)
 }
 
 fn one(a: &Agent, argv: &[OsString]) -> Result<i32, CliError> {
     let entry = a.entry.as_ref().filter(|e| e.link() == crate::git::worktree::Link::Good);
-    let entry = entry.ok_or_else(|| CliError::refused(format!("'{}' has no directory now", a.reg.name), format!("git agents show {}", a.reg.name)))?;
+    let entry = entry.ok_or_else(|| {
+        CliError::refused(format!("'{}' has no directory now", a.reg.name), format!("git agents show {}", a.reg.name))
+    })?;
     let job = Job {
         argv: argv.to_vec(),
         env: vec![

@@ -61,8 +61,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let several = agents.len() > 1;
     let mut all: Vec<(String, Logged)> = Vec::new();
     for a in &agents {
-        let events: Vec<Logged> = read_events(&a.run.file("events.jsonl"))
-            .map_err(|e| CliError::refused(format!("the log of '{}' cannot be read: {e}", a.reg.name), "git agents logs --raw"))?;
+        let events: Vec<Logged> = read_events(&a.run.file("events.jsonl")).map_err(|e| {
+            CliError::refused(format!("the log of '{}' cannot be read: {e}", a.reg.name), "git agents logs --raw")
+        })?;
         all.extend(events.into_iter().map(|e| (a.reg.name.0.clone(), e)));
     }
     all.sort_by(|x, y| x.1.at.cmp(&y.1.at));
@@ -107,7 +108,8 @@ fn follow(s: &Session, agents: &[&Agent], several: bool) -> Result<i32, CliError
         let mut text = String::new();
         for (a, f, first) in &mut followers {
             let mut new = Vec::new();
-            f.poll(|e: Logged| new.push(e)).map_err(|e| CliError::refused(format!("the log cannot be read: {e}"), "git agents logs"))?;
+            f.poll(|e: Logged| new.push(e))
+                .map_err(|e| CliError::refused(format!("the log cannot be read: {e}"), "git agents logs"))?;
             // The first look only finds what has been printed already.
             if !std::mem::take(first) {
                 text.extend(new.iter().filter_map(|e| render(several.then_some(a.reg.name.0.as_str()), e)));
@@ -141,7 +143,9 @@ fn plain(s: &Session, args: &Args, agents: &[&Agent]) -> Result<i32, CliError> {
             s.ui.say(&format!("'{}' has no such log yet", a.reg.name));
             continue;
         }
-        let wrong = |e: std::io::Error| CliError::refused(format!("'{}' cannot be read: {e}", path.display()), "git agents show");
+        let wrong = |e: std::io::Error| {
+            CliError::refused(format!("'{}' cannot be read: {e}", path.display()), "git agents show")
+        };
         // Bytes as they are go to a file or a pipe; a terminal gets them made safe.
         if let Some(n) = args.lines {
             let bytes = tail(&path, n).map_err(wrong)?;
@@ -189,7 +193,8 @@ fn write(s: &Session, raw: bool, bytes: &[u8]) -> Result<(), CliError> {
 
 fn since(text: &str) -> Result<String, CliError> {
     if let Ok(seconds) = super::duration(text) {
-        let t = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX / 4)));
+        let t = jiff::Timestamp::now()
+            .checked_sub(jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX / 4)));
         return Ok(crate::runtime::clock::stamp(t.map_err(|e| CliError::Usage(format!("'{text}': {e}")))?));
     }
     match crate::runtime::clock::parse(text) {

@@ -22,7 +22,8 @@ pub mod wait;
 
 use super::Session;
 use super::error::{CliError, code};
-use crate::ops::inventory::{Inventory, StatusAnswer};
+use crate::ops::answer::StatusAnswer;
+use crate::ops::inventory::Inventory;
 use crate::ops::{Context, Error};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -93,7 +94,10 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
 /// Refuses what an assistant must not do: start more of its kind.
 pub fn refuse_inside(nested: bool, what: &str) -> Result<(), CliError> {
     if !nested && std::env::var_os("AGENTS_NAME").is_some() {
-        return Err(CliError::refused(format!("'{what}' was called inside an agent"), "'--nested' does it all the same"));
+        return Err(CliError::refused(
+            format!("'{what}' was called inside an agent"),
+            "'--nested' does it all the same",
+        ));
     }
     Ok(())
 }
@@ -109,7 +113,8 @@ pub fn chosen(
 ) -> Result<Vec<String>, CliError> {
     let mut names = crate::ops::select::many(ctx, inv, words, how)?;
     if let Some(b) = batch {
-        let of: Vec<String> = inv.agents.iter().filter(|a| a.task.batch == Some(b)).map(|a| a.reg.name.0.clone()).collect();
+        let of: Vec<String> =
+            inv.agents.iter().filter(|a| a.task.batch == Some(b)).map(|a| a.reg.name.0.clone()).collect();
         if of.is_empty() {
             return Err(CliError::refused(format!("there is no batch {b}"), "git agents status"));
         }
@@ -125,7 +130,8 @@ pub fn chosen(
 
 /// The last batch, or an error that says there is none.
 pub fn last_batch(inv: &Inventory) -> Result<u64, CliError> {
-    inv.last_batch().ok_or_else(|| CliError::Ops(Error::refused("there is no batch yet", "git agents run 'what shall be done'")))
+    inv.last_batch()
+        .ok_or_else(|| CliError::Ops(Error::refused("there is no batch yet", "git agents run 'what shall be done'")))
 }
 
 /// A duration for clap: seconds.

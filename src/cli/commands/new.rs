@@ -7,8 +7,10 @@ use crate::config::{ApprovedPlan, Flags};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
 use crate::model::agent::{Origin, RunState};
-use crate::ops::create::{self, Planned, Step, Taken, Wish};
+use crate::ops::create::{self, Planned, Step};
+use crate::ops::identity;
 use crate::ops::inventory::Inventory;
+use crate::ops::naming::{self, Taken, Wish};
 use crate::ops::record::{Record, RunDir};
 use crate::ops::{Context, base, plan};
 use crate::runtime::lock::Lock;
@@ -55,7 +57,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let loaded = loaded(s, &ctx, &Flags { base: args.base.clone(), ..Flags::default() })?;
     let approved = if args.no_setup { ApprovedPlan::nothing() } else { plan::approved(&ctx, &loaded.project)? };
     let taken = Taken::read(&ctx)?;
-    create::check_new_name(&taken, &args.name)?;
+    naming::check_new_name(&taken, &args.name)?;
     if args.fetch {
         fetch(s, &ctx)?;
     }
@@ -64,9 +66,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         s.ui.say(note);
     }
     let changes = if args.with_changes { Some(changes_here(&ctx, &base.commit)?) } else { None };
-    let wish = Wish { name: &args.name, branch: &args.name, base: &base, dir: &loaded.settings.worktree_dir, batch: None };
-    let path = create::place(&ctx, &wish)?;
-    create::check_free(&path)?;
+    let wish =
+        Wish { name: &args.name, branch: &args.name, base: &base, dir: &loaded.settings.worktree_dir, batch: None };
+    let path = naming::place(&ctx, &wish)?;
+    naming::check_free(&path)?;
     let mut task = create::task_skeleton(&args.name, &args.name, &base, Origin::New);
     if let Some(text) = &args.task {
         task.prompt.clone_from(text);
@@ -95,7 +98,14 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             if matches!(reg.doing.as_deref(), Some("create" | "checkout")) {
                 create::undo_create(&ctx, &held, &reg)?;
             }
-            ctx.state.append(&held, &[crate::git::state::event(&reg.id, crate::model::event::Kind::Removed, serde_json::json!({ "unfinished": true }))])?;
+            ctx.state.append(
+                &held,
+                &[crate::git::state::event(
+                    &reg.id,
+                    crate::model::event::Kind::Removed,
+                    serde_json::json!({ "unfinished": true }),
+                )],
+            )?;
             ctx.state.unregister(&held, &reg.name)?;
             let _ = std::fs::remove_file(run.file("state.json"));
             return Err(e.into());
@@ -105,7 +115,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         carry(&from, &entry.path, &changes)?;
     }
     let failed = setup(s, &plan, &task, &reg, &entry.path, &run, &signals)?;
-    create::unlock_worktree(&ctx, &reg)?;
+    identity::unlock_worktree(&ctx, &reg)?;
     let _ = std::fs::remove_file(run.file("state.json"));
     drop(lock);
     if let Some((why, code)) = failed {
@@ -114,7 +124,14 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         return Ok(code);
     }
     if let Some(assistant) = &args.attach {
-        return super::attach::sit_down(s, &ctx, &reg.name.0, Some(assistant.as_str()).filter(|a| !a.is_empty()), false, true);
+        return super::attach::sit_down(
+            s,
+            &ctx,
+            &reg.name.0,
+            Some(assistant.as_str()).filter(|a| !a.is_empty()),
+            false,
+            true,
+        );
     }
     if args.json {
         let inv = Inventory::read(&ctx)?;
@@ -134,8 +151,12 @@ fn narrate(s: &Session, step: Step) {
         Step::Warning(w) => s.ui.warn(&w),
         Step::Files(t) => {
             if !t.copied.is_empty() || !t.cloned.is_empty() {
-                let names: Vec<String> =
-                    t.copied.iter().map(|e| e.path.display().to_string()).chain(t.cloned.iter().map(|c| c.path.display().to_string())).collect();
+                let names: Vec<String> = t
+                    .copied
+                    .iter()
+                    .map(|e| e.path.display().to_string())
+                    .chain(t.cloned.iter().map(|c| c.path.display().to_string()))
+                    .collect();
                 s.ui.say(&format!("taken along: {}", names.join(", ")));
             }
             for l in t.left_out {
@@ -167,7 +188,13 @@ fn setup(
         ("AGENTS_BASE".to_owned(), task.base_short().into()),
         ("AGENTS_WORKTREE".to_owned(), worktree.into()),
     ];
-    let setup = crate::supervisor::life::Setup { commands: &plan.setup, scripts: &plan.scripts, cwd: worktree, env, env_allow: &plan.env_allow };
+    let setup = crate::supervisor::life::Setup {
+        commands: &plan.setup,
+        scripts: &plan.scripts,
+        cwd: worktree,
+        env,
+        env_allow: &plan.env_allow,
+    };
     let mut by = None;
     let outcome = setup.run(run, &token, signals, &mut |woken| {
         by = by.or(woken.iter().find_map(|w| match w {
@@ -192,10 +219,16 @@ pub fn fetch(s: &Session, ctx: &Context) -> Result<(), CliError> {
 }
 
 /// The uncommitted changes of the checkout the command was started in, which must be at `base`.
-fn changes_here(ctx: &Context, base: &crate::model::agent::Oid) -> Result<(std::path::PathBuf, status::Changes), CliError> {
+fn changes_here(
+    ctx: &Context,
+    base: &crate::model::agent::Oid,
+) -> Result<(std::path::PathBuf, status::Changes), CliError> {
     let repo = ctx.repo();
     let Some(top) = &repo.toplevel else {
-        return Err(CliError::refused("there is no checkout here whose changes could be taken", "leave out --with-changes"));
+        return Err(CliError::refused(
+            "there is no checkout here whose changes could be taken",
+            "leave out --with-changes",
+        ));
     };
     let head = crate::git::refs::resolve_commit(repo, "HEAD")?;
     let head = match crate::git::worktree::head(repo, &repo.git_dir) {
@@ -209,7 +242,8 @@ fn changes_here(ctx: &Context, base: &crate::model::agent::Oid) -> Result<(std::
             "use --base @, or leave out --with-changes",
         ));
     }
-    let changes = status::changes(repo, &ctx.state.objects, &Place { worktree: top, admin: &repo.git_dir, head: Some(base) })?;
+    let changes =
+        status::changes(repo, &ctx.state.objects, &Place { worktree: top, admin: &repo.git_dir, head: Some(base) })?;
     if !changes.conflicted.is_empty() {
         return Err(CliError::refused("this checkout has unmerged paths", "finish the merge first"));
     }
@@ -218,8 +252,8 @@ fn changes_here(ctx: &Context, base: &crate::model::agent::Oid) -> Result<(std::
 
 /// Copies changed files byte for byte; what is gone there goes here.
 fn carry(from: &Path, to: &Path, changes: &status::Changes) -> Result<(), CliError> {
-    use std::os::unix::ffi::OsStrExt as _;
     use crate::runtime::files::because;
+    use std::os::unix::ffi::OsStrExt as _;
     for path in changes.modified.iter().chain(&changes.untracked) {
         let rel = Path::new(std::ffi::OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
         let (src, dst) = (from.join(rel), to.join(rel));

@@ -19,9 +19,13 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let inv = Inventory::read(&ctx)?;
     let name = select::one_or_here(&ctx, &inv, args.agent.as_deref())?;
-    let a = inv.find(&name).ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
+    let a = inv
+        .find(&name)
+        .ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
     let entry = a.entry.as_ref().filter(|e| e.path.is_dir());
-    let path = entry.ok_or_else(|| CliError::refused(format!("'{name}' has no directory now"), format!("git agents show {name}")))?;
+    let path = entry.ok_or_else(|| {
+        CliError::refused(format!("'{name}' has no directory now"), format!("git agents show {name}"))
+    })?;
     let text = String::from_utf8_lossy(path.path.as_os_str().as_bytes()).into_owned();
     s.ui.out(&(text + "\n"))?;
     Ok(code::DONE)

@@ -66,7 +66,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
 
 /// Writes the report to a file, in one step.
 pub fn write_file(path: &Path, report: &Report) -> Result<(), CliError> {
-    let plain = Session { ui: crate::cli::ui::Ui::new(true, Some(crate::cli::ui::ColorChoice::Never), None), cwd: PathBuf::new() };
+    let plain = Session {
+        ui: crate::cli::ui::Ui::new(true, Some(crate::cli::ui::ColorChoice::Never), None),
+        cwd: PathBuf::new(),
+    };
     let text = if path.extension().is_some_and(|e| e == "json") {
         serde_json::to_string_pretty(report).expect("a report is plain JSON") + "\n"
     } else {
@@ -114,7 +117,12 @@ fn one(s: &Session, a: &AgentReport, out: &mut String) {
         Verdict::Failed => Label::Bad,
     };
     let number = a.number.map(|n| format!("{n}. ")).unwrap_or_default();
-    out.push_str(&format!("{number}{}  {}  {}\n", s.ui.paint(Label::Strong, &a.name.0), s.ui.paint(label, a.verdict.word()), one_line(&a.title, 80)));
+    out.push_str(&format!(
+        "{number}{}  {}  {}\n",
+        s.ui.paint(Label::Strong, &a.name.0),
+        s.ui.paint(label, a.verdict.word()),
+        one_line(&a.title, 80)
+    ));
     for r in &a.reasons {
         out.push_str(&format!("   {}\n", safe_line(r.as_bytes())));
     }
@@ -171,7 +179,12 @@ fn pairs(r: &Report) -> Vec<String> {
             let more = if w.paths.len() > 3 { format!(" and {} more", w.paths.len() - 3) } else { String::new() };
             let text = match (&w.level, &w.unknown) {
                 (Some(l), _) => format!("{} and {}: {} in {}{more}", a.name, w.agent, l.word(), paths.join(", ")),
-                (None, why) => format!("{} and {}: unknown ({})", a.name, w.agent, safe_line(why.as_deref().unwrap_or("not judged").as_bytes())),
+                (None, why) => format!(
+                    "{} and {}: unknown ({})",
+                    a.name,
+                    w.agent,
+                    safe_line(why.as_deref().unwrap_or("not judged").as_bytes())
+                ),
             };
             out.push((std::cmp::Reverse(w.level), text));
         }

@@ -51,10 +51,20 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         }
         let mut rows = vec![["NAME", "REMOVED", "BRANCH", "WAS AT"].map(str::to_owned).to_vec()];
         for e in &entries {
-            let branch = crate::model::task::short_ref(&e.branch).to_owned() + if e.branch_deleted { " (deleted)" } else { "" };
-            rows.push(vec![e.name.clone(), e.at.clone(), branch, e.path.as_ref().map(|p| p.display().to_string()).unwrap_or_default()]);
+            let branch =
+                crate::model::task::short_ref(&e.branch).to_owned() + if e.branch_deleted { " (deleted)" } else { "" };
+            rows.push(vec![
+                e.name.clone(),
+                e.at.clone(),
+                branch,
+                e.path.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
+            ]);
         }
-        s.ui.out(&if entries.is_empty() { "nothing was removed\n".to_owned() } else { table(&rows, |_, _, c| c.to_owned()) })?;
+        s.ui.out(&if entries.is_empty() {
+            "nothing was removed\n".to_owned()
+        } else {
+            table(&rows, |_, _, c| c.to_owned())
+        })?;
         return Ok(code::DONE);
     }
     let back = restore::restore(&ctx, args.agent.as_deref())?;

@@ -63,12 +63,15 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let mut names = chosen(&ctx, &inv, &args.agents, args.batch, args.failed || args.interrupted, Match::Whole)?;
     use RunState::{Dead, Failed, Interrupted, Stalled, TimedOut};
     let wanted = |st: RunState| {
-        (args.failed && matches!(st, Failed | Stalled | TimedOut | Dead)) || (args.interrupted && matches!(st, Interrupted | Dead))
+        (args.failed && matches!(st, Failed | Stalled | TimedOut | Dead))
+            || (args.interrupted && matches!(st, Interrupted | Dead))
     };
     if args.failed || args.interrupted {
         names.retain(|n| inv.find(n).and_then(|a| a.state()).is_some_and(wanted));
     } else if args.batch.is_some() {
-        names.retain(|n| inv.find(n).and_then(|a| a.state()).is_some_and(|st| st.is_final() && st != RunState::Succeeded));
+        names.retain(|n| {
+            inv.find(n).and_then(|a| a.state()).is_some_and(|st| st.is_final() && st != RunState::Succeeded)
+        });
     } else if names.is_empty() {
         if args.held {
             return finish(s, args.json, Vec::new(), &[]);
@@ -85,7 +88,12 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         match start::retry(&ctx, &loaded, &approved, &name, &how) {
             Ok(()) => {
                 s.ui.say(&format!("'{name}' goes on"));
-                results.push(Outcome { undo: Some(format!("git agents stop {name}")), name, outcome: "done", reason: None });
+                results.push(Outcome {
+                    undo: Some(format!("git agents stop {name}")),
+                    name,
+                    outcome: "done",
+                    reason: None,
+                });
             }
             Err(e) => {
                 hints.extend(e.hint());

@@ -54,7 +54,12 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         if args.batch.is_some() || !args.agents.is_empty() {
             names.retain(|n| inv.find(n).and_then(|a| a.state()).is_some_and(|st| bad.contains(&st)));
         } else {
-            names = inv.agents.iter().filter(|a| a.state().is_some_and(|st| bad.contains(&st))).map(|a| a.reg.name.0.clone()).collect();
+            names = inv
+                .agents
+                .iter()
+                .filter(|a| a.state().is_some_and(|st| bad.contains(&st)))
+                .map(|a| a.reg.name.0.clone())
+                .collect();
         }
     } else if names.is_empty() {
         return Err(CliError::Usage("name what shall be removed, or --failed, or --batch N".into()));
@@ -63,7 +68,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let (throw_away, max_file) = match &loaded {
         Ok(l) => {
             // Only what is approved counts as no work.
-            let approved = crate::ops::plan::approved(&ctx, &l.project).map(|p| p.throw_away().to_vec()).unwrap_or_default();
+            let approved =
+                crate::ops::plan::approved(&ctx, &l.project).map(|p| p.throw_away().to_vec()).unwrap_or_default();
             ([l.settings.throw_away.clone(), approved].concat(), l.settings.capture_max_file)
         }
         // A broken project file must not keep anybody from tidying up.
@@ -90,7 +96,13 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     Ok(if refused && code == code::FATAL { code::FATAL } else { code })
 }
 
-fn one(s: &Session, ctx: &crate::ops::Context, name: &str, options: &Options, hints: &mut Vec<String>) -> Result<Outcome, CliError> {
+fn one(
+    s: &Session,
+    ctx: &crate::ops::Context,
+    name: &str,
+    options: &Options,
+    hints: &mut Vec<String>,
+) -> Result<Outcome, CliError> {
     let would = if options.dry_run { "would be " } else { "" };
     let failed = |why: String| Outcome { name: name.to_owned(), outcome: "failed", reason: Some(why), undo: None };
     let done = |undo: Option<String>| Outcome { name: name.to_owned(), outcome: "done", reason: None, undo };

@@ -1,15 +1,15 @@
 //! `git agents run`.
 
 use super::{duration, loaded, refuse_inside};
+use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::follow::{self, Options as FollowOptions};
-use crate::cli::Session;
 use crate::config::{Flags, value::Limit};
 use crate::git::command::Call;
 use crate::model::agent::Permission;
 use crate::model::tasks::{self, Format, Known, TaskList};
-use crate::ops::create::Taken;
 use crate::ops::inventory::Inventory;
+use crate::ops::naming::Taken;
 use crate::ops::start::{self, Batch, RunOptions};
 use crate::ops::{Context, Error, plan};
 use std::io::{IsTerminal as _, Read as _};
@@ -163,7 +163,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     if !args.json {
         let inv = Inventory::read(&ctx)?;
-        let agents: Vec<&crate::ops::inventory::Agent> = inv.agents.iter().filter(|a| a.task.batch == Some(batch.number)).collect();
+        let agents: Vec<&crate::ops::inventory::Agent> =
+            inv.agents.iter().filter(|a| a.task.batch == Some(batch.number)).collect();
         let report = crate::ops::report::report(&ctx, &inv, &agents, Some(batch.number))?;
         s.ui.out(&super::report::text(s, &report))?;
         if let Some(file) = &args.output {
@@ -185,13 +186,16 @@ pub fn count(n: usize, what: &str) -> String {
 
 fn until(text: &str) -> Result<String, CliError> {
     if let Ok(seconds) = duration(text) {
-        let t = jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX / 4)));
+        let t = jiff::Timestamp::now()
+            .checked_add(jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX / 4)));
         let t = t.map_err(|e| CliError::Usage(format!("'{text}' is too far away: {e}")))?;
         return Ok(crate::runtime::clock::stamp(t));
     }
     match crate::runtime::clock::parse(text) {
         Some(t) => Ok(crate::runtime::clock::stamp(t)),
-        None => Err(CliError::Usage(format!("'{text}' is neither a duration like 2h nor a time like 2026-01-31T08:00:00Z"))),
+        None => {
+            Err(CliError::Usage(format!("'{text}' is neither a duration like 2h nor a time like 2026-01-31T08:00:00Z")))
+        }
     }
 }
 
@@ -203,7 +207,8 @@ enum Source {
 
 /// What to read tasks from, and the list's name. `None`: the editor was left without a task.
 fn source(s: &Session, ctx: &Context, args: &Args) -> Result<Option<(Source, Option<String>)>, CliError> {
-    let given = [!args.tasks.is_empty(), args.file.is_some(), args.whole.is_some(), args.edit].iter().filter(|g| **g).count();
+    let given =
+        [!args.tasks.is_empty(), args.file.is_some(), args.whole.is_some(), args.edit].iter().filter(|g| **g).count();
     if given > 1 {
         return Err(CliError::Usage("tasks come from arguments, -f, -F or -e: one of them".into()));
     }
@@ -238,7 +243,9 @@ fn source(s: &Session, ctx: &Context, args: &Args) -> Result<Option<(Source, Opt
         }
         other => {
             if other.is_none() && std::io::stdin().is_terminal() {
-                return Err(CliError::Usage("no task given; name some, or a list with -f FILE, or write one with -e".into()));
+                return Err(CliError::Usage(
+                    "no task given; name some, or a list with -f FILE, or write one with -e".into(),
+                ));
             }
             let mut bytes = Vec::new();
             let _ = std::io::stdin().take(2 << 20).read_to_end(&mut bytes);
@@ -265,7 +272,10 @@ pub fn edit(ctx: &Context, initial: &str) -> Result<String, CliError> {
     let _ = std::fs::remove_file(&path);
     match status {
         Ok(true) => Ok(text),
-        _ => Err(CliError::refused(format!("the editor '{editor}' failed"), "set core.editor, or give the task as an argument")),
+        _ => Err(CliError::refused(
+            format!("the editor '{editor}' failed"),
+            "set core.editor, or give the task as an argument",
+        )),
     }
 }
 
@@ -285,14 +295,21 @@ fn mistakes(found: &[tasks::Mistake], list: Option<&str>) -> CliError {
     })
 }
 
-fn read_list(ctx: &Context, args: &Args, loaded: &crate::ops::Loaded, source: &Source, list: Option<&str>) -> Result<TaskList, CliError> {
+fn read_list(
+    ctx: &Context,
+    args: &Args,
+    loaded: &crate::ops::Loaded,
+    source: &Source,
+    list: Option<&str>,
+) -> Result<TaskList, CliError> {
     let taken = Taken::read(ctx)?;
     let prefix = loaded.settings.branch_prefix.clone();
     // What the list names itself must be free; what we derive gets a free name later.
     let is_taken = |name: &str| taken.obstacle(name, &format!("{prefix}{name}")).is_some();
     let inv = Inventory::read(ctx)?;
     let before = start::started_before(&inv);
-    let default_base = crate::ops::base::resolve(ctx, loaded.settings.base.as_deref()).map(|b| b.name).unwrap_or_default();
+    let default_base =
+        crate::ops::base::resolve(ctx, loaded.settings.base.as_deref()).map(|b| b.name).unwrap_or_default();
     let started = |spec: &tasks::TaskSpec| {
         if args.again || !matches!(source, Source::List(..)) {
             return None;
@@ -337,7 +354,11 @@ fn identity(ctx: &Context) -> Result<(), CliError> {
 
 fn say_skipped(s: &Session, batch: &Batch) {
     if batch.done > 0 {
-        s.ui.say(&format!("{} of the list {} done already ([x])", count(batch.done, "item"), if batch.done == 1 { "is" } else { "are" }));
+        s.ui.say(&format!(
+            "{} of the list {} done already ([x])",
+            count(batch.done, "item"),
+            if batch.done == 1 { "is" } else { "are" }
+        ));
     }
     for (title, name) in &batch.started {
         s.ui.say(&format!("started before as '{name}': {title}"));
@@ -358,11 +379,14 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
                 })
             })
             .collect();
-        s.ui.json(&serde_json::json!({ "version": 1, "batch": batch.number, "would_start": items, "done": batch.done }))?;
+        s.ui.json(
+            &serde_json::json!({ "version": 1, "batch": batch.number, "would_start": items, "done": batch.done }),
+        )?;
         return Ok(code::DONE);
     }
     say_skipped(s, batch);
-    let mut rows = vec![["NAME", "ASSISTANT", "PERMISSION", "BASE", "AFTER", "COST", "TASK"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["NAME", "ASSISTANT", "PERMISSION", "BASE", "AFTER", "COST", "TASK"].map(str::to_owned).to_vec()];
     for i in &batch.items {
         let t = &i.planned.task;
         let after: Vec<String> = i.after.iter().map(|a| batch.items[*a].planned.task.name.0.clone()).collect();
@@ -377,7 +401,11 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
         ]);
     }
     let mut text = crate::cli::ui::table(&rows, |_, _, c| c.to_owned());
-    text.push_str(&format!("batch {}: {} would start; nothing was started\n", batch.number, count(batch.items.len(), "agent")));
+    text.push_str(&format!(
+        "batch {}: {} would start; nothing was started\n",
+        batch.number,
+        count(batch.items.len(), "agent")
+    ));
     s.ui.out(&text)?;
     Ok(code::DONE)
 }

@@ -44,8 +44,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         (Some(m), None, false) => m.clone(),
         (None, Some(f), false) => {
             let bytes = crate::runtime::files::read_limited(&s.cwd.join(f), 1 << 20)?;
-            let bytes = bytes.ok_or_else(|| CliError::refused(format!("'{}' does not exist", f.display()), "name a file"))?;
-            String::from_utf8(bytes).map_err(|_| CliError::refused(format!("'{}' is not UTF-8", f.display()), "a message is text"))?
+            let bytes =
+                bytes.ok_or_else(|| CliError::refused(format!("'{}' does not exist", f.display()), "name a file"))?;
+            String::from_utf8(bytes)
+                .map_err(|_| CliError::refused(format!("'{}' is not UTF-8", f.display()), "a message is text"))?
         }
         (None, None, true) => super::run::edit(&ctx, "")?,
         _ => return Err(CliError::Usage("a message comes as an argument, with -F or with -e: one of them".into())),
@@ -55,9 +57,14 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let inv = Inventory::read(&ctx)?;
     let name = select::one(&ctx, &inv, &args.agent, Match::Whole)?;
-    let a = inv.find(&name).ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
+    let a = inv
+        .find(&name)
+        .ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
     if a.task.assistant.is_none() {
-        return Err(CliError::refused(format!("'{name}' has no assistant to send to"), format!("git agents attach {name}")));
+        return Err(CliError::refused(
+            format!("'{name}' has no assistant to send to"),
+            format!("git agents attach {name}"),
+        ));
     }
     if a.run.is_alive()? {
         start::leave_message(&a.run, &text)?;

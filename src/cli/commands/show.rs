@@ -25,7 +25,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let inv = Inventory::read(&ctx)?;
     let name = select::one_or_here(&ctx, &inv, args.agent.as_deref())?;
-    let a = inv.find(&name).ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
+    let a = inv
+        .find(&name)
+        .ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
     if args.prompt {
         let sent = crate::runtime::files::read_limited(&a.run.file("prompt.md"), 4 << 20)?;
         let text = sent.map_or_else(|| a.task.prompt.clone(), |b| String::from_utf8_lossy(&b).into_owned());
@@ -59,12 +61,19 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     line("state", x.run.state.map(|st| st.to_string()).unwrap_or_else(|| "no assistant was started".into()));
     line("because", x.run.reason.clone().unwrap_or_default());
     line("asks", x.run.question.clone().unwrap_or_default());
-    line("attempt", if x.run.attempt > 0 { format!("{}, {} left", x.run.attempt, x.run.attempts_left) } else { String::new() });
+    line(
+        "attempt",
+        if x.run.attempt > 0 { format!("{}, {} left", x.run.attempt, x.run.attempts_left) } else { String::new() },
+    );
     let limit = |v: Option<u64>, w: &str| v.map(|v| format!("{w} {}", crate::model::units::format_duration(v)));
-    let limits: Vec<String> = [limit(x.run.limits.time_s, "time"), limit(x.run.limits.stall_s, "stall"), x.run.limits.cost_usd.map(|c| format!("cost {c:.2} USD"))]
-        .into_iter()
-        .flatten()
-        .collect();
+    let limits: Vec<String> = [
+        limit(x.run.limits.time_s, "time"),
+        limit(x.run.limits.stall_s, "stall"),
+        x.run.limits.cost_usd.map(|c| format!("cost {c:.2} USD")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     line("limits", limits.join(", "));
     line("session", x.run.session.clone().unwrap_or_default());
     line("started", x.run.started.clone().unwrap_or_default());
@@ -79,7 +88,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         line("by hand", format!("git agents attach {} (session {session} in {})", x.name, w.text()));
     }
     if !a.task.prompt.is_empty() {
-        out.push_str("\n");
+        out.push('\n');
         out.push_str(&safe_text(a.task.prompt.trim_end().as_bytes()));
         out.push('\n');
     }

@@ -5,7 +5,8 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::{Label, table};
 use crate::model::agent::{BranchState, RunState, Zombie};
-use crate::ops::inventory::{Agent, AgentAnswer, Inventory, StatusAnswer, status};
+use crate::ops::answer::{AgentAnswer, StatusAnswer};
+use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::select::Match;
 
 /// Who does what, who needs you
@@ -39,7 +40,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let states: Vec<RunState> = args
         .state
         .iter()
-        .map(|w| serde_json::from_value(serde_json::Value::String(w.clone())).map_err(|_| CliError::Usage(format!("'{w}' is not a state"))))
+        .map(|w| {
+            serde_json::from_value(serde_json::Value::String(w.clone()))
+                .map_err(|_| CliError::Usage(format!("'{w}' is not a state")))
+        })
         .collect::<Result<_, _>>()?;
     let ctx = s.context()?;
     let inv = Inventory::read(&ctx)?;
@@ -52,7 +56,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let names = chosen(&ctx, &inv, &args.agents, args.batch, false, Match::Prefix)?;
     let narrowed = !args.agents.is_empty() || args.batch.is_some();
     let only = |a: &Agent| {
-        (!narrowed || names.contains(&a.reg.name.0)) && (states.is_empty() || a.state().is_some_and(|s| states.contains(&s)))
+        (!narrowed || names.contains(&a.reg.name.0))
+            && (states.is_empty() || a.state().is_some_and(|s| states.contains(&s)))
     };
     let end = if args.nul { '\0' } else { '\n' };
     if args.names {
@@ -132,7 +137,10 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
     }
     for h in &answer.holds {
         let until = h.until.as_deref().map(|u| format!(" until {u}")).unwrap_or_default();
-        out.push_str(&format!("{} is held: {}{until}; {} waiting ('git agents retry --held' lifts it)\n", h.assistant, h.reason, h.waiting));
+        out.push_str(&format!(
+            "{} is held: {}{until}; {} waiting ('git agents retry --held' lifts it)\n",
+            h.assistant, h.reason, h.waiting
+        ));
     }
     for c in &answer.checkouts {
         if let Some(d) = c.dirty.as_ref().filter(|d| !d.is_clean()) {
@@ -161,7 +169,8 @@ fn row(a: &AgentAnswer) -> Vec<String> {
         Some(d) if d.is_clean() => "clean".to_owned(),
         Some(d) => {
             let part = |n: usize, w: &str| if n > 0 { Some(format!("{n} {w}")) } else { None };
-            let parts = [part(d.modified, "modified"), part(d.untracked, "untracked"), part(d.conflicted, "in conflict")];
+            let parts =
+                [part(d.modified, "modified"), part(d.untracked, "untracked"), part(d.conflicted, "in conflict")];
             parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
         }
         None => "-".to_owned(),
@@ -178,7 +187,9 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
         out.push(crate::model::text::one_line(r, 300));
     }
     match a.zombie {
-        Some(Zombie::Missing) => out.push("its directory is missing; if it was moved, 'git worktree repair' in it mends that".into()),
+        Some(Zombie::Missing) => {
+            out.push("its directory is missing; if it was moved, 'git worktree repair' in it mends that".into())
+        }
         Some(Zombie::BranchGone) => out.push("its branch is gone".into()),
         Some(Zombie::HalfRemoved) => out.push("its removal was cut short; the next command completes it".into()),
         Some(Zombie::Landed) => out.push(format!("landed; 'git agents rm {}' takes it away", a.name)),
@@ -188,7 +199,7 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
         out.push(format!("in the middle of a {op}"));
     }
     if let (Some(reason), false) = (&a.locked, a.run.state.is_some_and(RunState::is_live)) {
-        let text = match crate::ops::create::parse_lock_reason(reason) {
+        let text = match crate::ops::identity::parse_lock_reason(reason) {
             Some(_) => "locked by a run that is gone; 'git agents stop' releases it".to_owned(),
             None => format!("locked: {}", crate::model::text::safe_line(reason.as_bytes())),
         };

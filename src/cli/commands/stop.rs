@@ -37,7 +37,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         return Err(CliError::Usage("name which, or --all, or --batch N".into()));
     }
     if everyone || args.batch.is_some() || args.waiting {
-        let wanted = |st: RunState| if args.waiting { st == RunState::Waiting } else { st.is_live() || matches!(st, RunState::Dead) };
+        let wanted = |st: RunState| {
+            if args.waiting { st == RunState::Waiting } else { st.is_live() || matches!(st, RunState::Dead) }
+        };
         names.retain(|n| inv.find(n).and_then(|a| a.state()).is_some_and(wanted));
     }
     let mut results = Vec::new();

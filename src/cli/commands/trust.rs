@@ -33,7 +33,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let loaded = super::loaded(s, &ctx, &Flags::default())?;
     let (wanted, changed) = match plan::approval(&ctx, &loaded.project)? {
         Approval::Approved(_) => {
-            s.ui.say(&format!("nothing to approve: '{}' runs nothing that is not approved", config::project::FILE_NAME));
+            s.ui.say(&format!(
+                "nothing to approve: '{}' runs nothing that is not approved",
+                config::project::FILE_NAME
+            ));
             return Ok(code::DONE);
         }
         Approval::Needed { wanted, changed } => (wanted, changed),
@@ -53,7 +56,12 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         match s.ui.ask("approve?") {
             Some(true) => {}
             Some(false) => return Ok(code::NO),
-            None => return Err(CliError::refused("nobody is here to ask", "'git agents trust --yes' approves what it shows")),
+            None => {
+                return Err(CliError::refused(
+                    "nobody is here to ask",
+                    "'git agents trust --yes' approves what it shows",
+                ));
+            }
         }
     }
     Approvals::approve(&state, &identity, &wanted.digest(), &wanted.text())?;

@@ -115,8 +115,5 @@ pub fn unchanged(root: &Path, entry: &Entry) -> bool {
 }
 
 fn blob_id(content: &mut dyn Read, size: u64) -> io::Result<String> {
-    let never = std::sync::atomic::AtomicBool::new(false);
-    let (hash, kind) = (gix::hash::Kind::Sha1, gix::objs::Kind::Blob);
-    let id = gix::objs::compute_stream_hash(hash, kind, content, size, &mut gix::progress::Discard, &never);
-    Ok(id.map_err(io::Error::other)?.to_string())
+    crate::git::objects::hash_stream(content, size)
 }
