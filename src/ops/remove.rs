@@ -127,9 +127,7 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
             hint: format!("git agents rm --stop {name}"),
         });
     }
-    if let Some(address) = a.run.address() {
-        crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(5));
-    }
+    a.run.end_left_over(std::time::Duration::from_secs(5));
     take_away(ctx, &held, a, branch, options)?;
     Ok(outcome)
 }

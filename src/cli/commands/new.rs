@@ -194,6 +194,7 @@ fn setup(
         cwd: worktree,
         env,
         env_allow: &plan.env_allow,
+        grace: plan.grace(),
     };
     let mut by = None;
     let outcome = setup.run(run, &token, signals, &mut |woken| {
