@@ -23,6 +23,14 @@ pub struct Repo {
     pub reftable: bool,
     /// Whether the history is cut off somewhere.
     pub shallow: bool,
+    /// `core.fileMode`: whether executable bits count.
+    pub file_mode: bool,
+    /// `core.ignoreCase`.
+    pub ignore_case: bool,
+    /// The repository's own `core.excludesFile`.
+    pub excludes: Option<PathBuf>,
+    /// Whether worktrees have configs of their own.
+    pub worktree_config: bool,
     /// The version of the git program.
     pub version: String,
 }
@@ -45,6 +53,7 @@ impl Repo {
                 "--show-object-format",
                 "--is-shallow-repository",
                 "--is-inside-work-tree",
+                "--show-cdup",
             ],
         )
         .with_inherited_location()
@@ -59,11 +68,9 @@ impl Repo {
         let path = |i: usize| canonical(Path::new(std::ffi::OsStr::from_bytes(field(i))));
         let (git_dir, common_dir) = (path(0)?, path(1)?);
         let text = |i: usize| String::from_utf8_lossy(field(i)).into_owned();
-        let toplevel = if text(4) == "true" {
-            let top = Call::new(dir, ["rev-parse", "--show-toplevel"]).with_inherited_location().run()?;
-            Some(canonical(Path::new(std::ffi::OsStr::from_bytes(top.strip_suffix(b"\n").unwrap_or(&top))))?)
-        } else {
-            None
+        let toplevel = match text(4).as_str() {
+            "true" => Some(canonical(&dir.join(text(5)))?),
+            _ => None,
         };
         let config = super::config_file::read(&common_dir)?;
         let bare = config.flag("core", None, "bare");
@@ -86,6 +93,10 @@ impl Repo {
             main_worktree,
             object_format: text(2),
             shallow: text(3) == "true",
+            file_mode: config.value("core", None, "filemode").is_none_or(|v| v != "false"),
+            ignore_case: config.flag("core", None, "ignorecase"),
+            excludes: config.value("core", None, "excludesfile").map(|e| super::config_file::expand_home(&e)),
+            worktree_config: config.flag("extensions", None, "worktreeconfig"),
             version,
         })
     }

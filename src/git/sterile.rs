@@ -140,7 +140,10 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
                 config.push_str(&format!("{} = {v}\n", &key[5..]));
             }
         }
-        excludes = Some(last("core.excludesfile").map_or_else(default_excludes, expand_home));
+        excludes = Some(last("core.excludesfile").map_or_else(
+            || super::config_file::user_settings().excludes.clone(),
+            |e| super::config_file::expand_home(&e),
+        ));
     }
     let sterile = Sterile::new(repo, &config)?;
     if let Some(head) = place.head {
@@ -169,18 +172,6 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
         call.arg(a);
     }
     parse_status(&call.within(Duration::from_secs(120)).run()?)
-}
-
-fn default_excludes() -> PathBuf {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    std::env::var_os("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from).join("git/ignore")
-}
-
-fn expand_home(value: String) -> PathBuf {
-    match value.strip_prefix("~/") {
-        Some(rest) => std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default().join(rest),
-        None => PathBuf::from(value),
-    }
 }
 
 fn parse_status(out: &[u8]) -> Result<Changes> {
