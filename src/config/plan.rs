@@ -178,7 +178,7 @@ fn paths_in(text: &str, is_template: bool) -> BTreeSet<String> {
     let rendered = if is_template {
         // Both lead to the root of the checkout; the other names lead nowhere in it.
         let value = |name: &str| if matches!(name, "worktree" | "main") { "." } else { "\u{1}" };
-        let values = template::NAMES.iter().map(|name| (*name, value(name).to_owned())).collect();
+        let values = template::ASSISTANT_NAMES.iter().map(|name| (*name, value(name).to_owned())).collect();
         template::render(text, &values).unwrap_or_else(|_| text.to_owned())
     } else {
         text.to_owned()

@@ -217,6 +217,28 @@ pub fn resolve_adapter(approved: &ApprovedPlan, name: &str) -> Result<Adapter> {
     })
 }
 
+/// The values of templates in an agent's commands.
+pub fn values(
+    ctx: &Context,
+    id: &crate::model::agent::AgentId,
+    task: &crate::model::task::Task,
+    repo: &str,
+    worktree: &std::path::Path,
+) -> BTreeMap<&'static str, String> {
+    let main = ctx.repo().main_worktree.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+    BTreeMap::from([
+        ("name", task.name.0.clone()),
+        ("slug", task.slug.0.clone()),
+        ("id", id.short().to_owned()),
+        ("branch", task.branch_short().to_owned()),
+        ("base", task.base_short().to_owned()),
+        ("repo", repo.to_owned()),
+        ("worktree", worktree.display().to_string()),
+        ("main", main),
+        ("batch", task.batch.map(|b| b.to_string()).unwrap_or_default()),
+    ])
+}
+
 /// Writes the plan into the run folder.
 pub fn write(run: &super::record::RunDir, plan: &RunPlan) -> Result<()> {
     let bytes = serde_json::to_vec(plan).expect("a plan is plain JSON");

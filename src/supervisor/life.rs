@@ -137,6 +137,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         scripts: &agent.plan.scripts,
         cwd: &entry.path,
         env,
+        values: attempt::values(agent, &entry.path),
         env_allow: &agent.plan.env_allow,
     };
     let mut stopped = false;
@@ -170,6 +171,8 @@ pub struct Setup<'a> {
     pub cwd: &'a Path,
     /// The agent's variables.
     pub env: Vec<(String, std::ffi::OsString)>,
+    /// The values of templates in its arrays.
+    pub values: std::collections::BTreeMap<&'static str, String>,
     /// The only variables of ours handed on, if set.
     pub env_allow: &'a Option<Vec<String>>,
 }
@@ -206,7 +209,14 @@ impl Setup<'_> {
                 crate::config::CommandSpec::Shell(line) => {
                     (vec!["/bin/sh".into(), "-c".into(), line.into()], line.clone())
                 }
-                crate::config::CommandSpec::Argv(v) => (v.iter().map(Into::into).collect(), v.join(" ")),
+                crate::config::CommandSpec::Argv(v) => {
+                    let words: std::result::Result<Vec<String>, _> =
+                        v.iter().map(|w| crate::config::template::render(w, &self.values)).collect();
+                    match words {
+                        Ok(words) => (words.iter().map(Into::into).collect(), words.join(" ")),
+                        Err(e) => return Ok(Err(e.to_string())),
+                    }
+                }
             };
             log.write(format!("$ {shown}\n").as_bytes());
             let job = Job {

@@ -114,7 +114,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if let Some((from, changes)) = changes {
         carry(&from, &entry.path, &changes)?;
     }
-    let failed = setup(s, &plan, &task, &reg, &entry.path, &run, &signals)?;
+    let failed = setup(s, &ctx, &plan, &task, &reg, &entry.path, &run, &signals)?;
     identity::unlock_worktree(&ctx, &reg)?;
     let _ = std::fs::remove_file(run.file("state.json"));
     drop(lock);
@@ -168,8 +168,10 @@ fn narrate(s: &Session, step: Step) {
 }
 
 /// Runs the setup commands; what went wrong, with the exit code.
+#[expect(clippy::too_many_arguments, reason = "one environment, by its parts")]
 fn setup(
     s: &Session,
+    ctx: &Context,
     plan: &plan::RunPlan,
     task: &crate::model::task::Task,
     reg: &crate::git::state::Registration,
@@ -193,6 +195,7 @@ fn setup(
         scripts: &plan.scripts,
         cwd: worktree,
         env,
+        values: crate::ops::plan::values(ctx, &reg.id, task, &plan.repo, worktree),
         env_allow: &plan.env_allow,
     };
     let mut by = None;
