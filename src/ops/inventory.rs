@@ -95,6 +95,8 @@ impl Inventory {
             let tip = refs.get(&branch).cloned();
             agents.push(Agent { reg: Registration { branch, ..reg }, task, damaged, entry, record, run, tip });
         }
+        // A batch in the order of its list; everything else as it was registered.
+        agents.sort_by_key(|a| (a.task.batch.is_some(), a.task.batch, a.task.number));
         Ok(Inventory { agents, damaged, refs, worktrees, journal })
     }
 

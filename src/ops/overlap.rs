@@ -22,6 +22,8 @@ pub fn verdicts(ctx: &Context, base: &Oid, sides: &[Side]) -> Result<Vec<Pair>> 
                 continue;
             }
             match (&changed[a], &changed[b]) {
+                // One builds on the other: landing both is landing the later one.
+                (Ok(x), Ok(y)) if meet(x, y) && stacked(ctx, &sides[a], &sides[b])? => {}
                 (Ok(x), Ok(y)) if meet(x, y) => asked.push((a, b)),
                 (Ok(_), Ok(_)) => {}
                 (Err(why), _) | (_, Err(why)) => {
@@ -52,6 +54,11 @@ pub fn verdicts(ctx: &Context, base: &Oid, sides: &[Side]) -> Result<Vec<Pair>> 
         (rank(x), &x.paths, x.a, x.b).cmp(&(rank(y), &y.paths, y.a, y.b))
     });
     Ok(pairs)
+}
+
+fn stacked(ctx: &Context, a: &Side, b: &Side) -> Result<bool> {
+    let o = &ctx.state.objects;
+    Ok(o.is_ancestor(&a.commit, &b.commit)? || o.is_ancestor(&b.commit, &a.commit)?)
 }
 
 /// The verdict of merging each side into the base as it is now: `None` clean, else the pair's words.
