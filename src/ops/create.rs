@@ -206,7 +206,9 @@ fn checkout(
         let hint = filter_hint(ctx, &reg.fork, &text);
         return Err(Error::Refused { what: format!("could not check out '{}': {text}", reg.name), hint });
     }
-    post_checkout(ctx, reg, entry, tell);
+    if plan.post_checkout {
+        post_checkout(ctx, reg, entry, tell);
+    }
     if let Some(source) = plan.source.as_ref().filter(|s| **s != entry.path) {
         let taken = take_along(ctx, source, &entry.path, plan)?;
         files::write_atomic(&entry.admin.join(MANIFEST), &serde_json::to_vec(&taken.copied).expect("plain JSON"))?;

@@ -14,6 +14,10 @@ use std::path::PathBuf;
 /// handed over; nothing in it is looked up again later.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunPlan {
+    /// The repository, as found when this was planned.
+    pub repository: crate::git::repo::Repo,
+    /// Whether a post-checkout hook may be there, so that git is asked to run it.
+    pub post_checkout: bool,
     /// Where the tree will be.
     pub path: PathBuf,
     /// The repository's label.
@@ -165,6 +169,8 @@ pub fn run_plan(
     let mut throw_away = s.throw_away.clone();
     throw_away.extend(approved.throw_away().iter().cloned());
     Ok(RunPlan {
+        repository: ctx.repo().clone(),
+        post_checkout: may_have_hook(ctx, "post-checkout")?,
         path,
         repo: ctx.repo().label(),
         source: loaded.source.clone(),
@@ -187,6 +193,12 @@ pub fn run_plan(
         notify: s.notify.clone(),
         parallel: s.parallel,
     })
+}
+
+/// Whether a hook may be there: a file in the usual place, a place of the user's own, or one in git's config (2.54).
+fn may_have_hook(ctx: &Context, name: &str) -> Result<bool> {
+    let elsewhere = ctx.repo().settings()?.iter().any(|(_, k, _)| k == "core.hookspath" || k.starts_with("hook."));
+    Ok(elsewhere || ctx.repo().common_dir.join("hooks").join(name).exists())
 }
 
 /// The row of the table for `name`, with what the approved project file says about it.
