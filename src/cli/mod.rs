@@ -123,6 +123,15 @@ impl Session {
 /// The program: parses, calls, renders. Its exit code.
 pub fn main() -> i32 {
     let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    if let [_, only] = args.as_slice()
+        && (only == "--version" || only == "-V")
+    {
+        // Asked by scripts and prompts: not worth building the whole command line first.
+        return match Ui::plain().out(&format!("git agents {}\n", env!("CARGO_PKG_VERSION"))) {
+            Ok(()) => code::DONE,
+            Err(e) => e.render().1,
+        };
+    }
     let cli = match Cli::try_parse_from(&args) {
         Ok(c) => c,
         Err(e) => return usage(&e),
