@@ -38,13 +38,8 @@ pub fn read(repo: &Repo, name: &str) -> Result<Option<Oid>> {
     if !repo.reftable && name.starts_with("refs/") && !name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return read_files(repo, name);
     }
-    let out = repo.call(["rev-parse", "--verify", "--quiet", "--end-of-options", name]).output()?;
-    let text = String::from_utf8_lossy(&out.stdout);
-    match out.status.code() {
-        Some(0) => Ok(text.lines().find_map(Oid::parse)),
-        Some(1) => Ok(None),
-        _ => Err(super::command::failed(&format!("rev-parse {name}"), &out)),
-    }
+    // Not `rev-parse`, which reads what it does not find as a shorter name: a branch called 'refs/heads/x' is not 'x'.
+    Ok(list(repo, &[name])?.remove(name))
 }
 
 /// The commit that `rev` means, as git reads revisions; `None` where it means none.

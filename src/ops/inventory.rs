@@ -237,6 +237,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     let link = a.entry.as_ref().map(worktree::Entry::link);
     let mut zombie = None;
+    let live = a.run.is_alive()?;
     match (&a.entry, &link) {
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
         (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
@@ -245,8 +246,12 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     match a.reg.doing.as_deref() {
         Some("remove") => zombie = Some(Zombie::HalfRemoved),
-        Some(step @ ("create" | "checkout")) if !a.state().is_some_and(RunState::is_live) => {
-            findings.push(format!("its creation stopped at '{step}'; 'retry' goes on, 'rm' takes it back"));
+        Some("create" | "checkout") if !live => {
+            let on = if a.task.assistant.is_some() { "'retry' goes on, " } else { "" };
+            findings.push(format!("its creation was cut short; {on}'rm' takes it back"));
+        }
+        Some("adopt") if !live => {
+            findings.push("its adoption was cut short; 'adopt' again goes on, 'rm' takes it back".to_owned());
         }
         _ => {}
     }
@@ -298,7 +303,6 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     let file = |name: &str| Some(a.run.file(name)).filter(|p| p.exists()).map(|p| JsonPath::from(p.as_path()));
     let record = a.record.as_ref();
-    let live = record.is_some_and(|r| r.state.is_live());
     Ok(AgentAnswer {
         name: a.reg.name.clone(),
         id: a.reg.id.0.clone(),
@@ -323,7 +327,11 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             state: a.state(),
             attempt: record.map_or(0, |r| r.attempt),
             attempts_left: record.map_or(0, |r| r.attempts_left),
-            pid: if live { a.run.address().map(|x| x.supervisor.pid) } else { None },
+            pid: if record.is_some_and(|r| r.state.is_live()) {
+                a.run.address().map(|x| x.supervisor.pid)
+            } else {
+                None
+            },
             started: record.and_then(|r| r.started.clone()),
             ended: record.and_then(|r| r.ended.clone()),
             exit_code: record.and_then(|r| r.exit_code),

@@ -9,6 +9,7 @@
     reason = "rules for code that users run"
 )]
 
+mod kill;
 mod layers;
 mod licences;
 mod older_git;

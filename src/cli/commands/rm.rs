@@ -115,6 +115,13 @@ fn one(
             hints.push(hint);
             Outcome { name: name.to_owned(), outcome: "refused", reason: Some(why), undo: None }
         }
+        Ok(remove::Outcome::Undone) => {
+            s.ui.say(&format!(
+                "'{name}' was never finished; what there was of it {}",
+                if options.dry_run { "would go" } else { "is gone" }
+            ));
+            done(None)
+        }
         Ok(remove::Outcome::Released) => {
             s.ui.say(&format!("'{name}' {would}no longer managed; its worktree and branch stay"));
             done(None)
