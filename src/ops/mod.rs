@@ -17,6 +17,7 @@ pub mod restore;
 pub mod safe;
 pub mod select;
 pub mod start;
+pub mod typed;
 
 use crate::config::{self, Settings};
 use crate::git::{self, repo::Repo, state::State};

@@ -124,7 +124,7 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     if a.run.dir.is_dir() && run_lock.is_none() {
         return Ok(Outcome::Refused {
             why: format!("'{name}' is running"),
-            hint: format!("git agents rm --stop {name}"),
+            hint: format!("git agents rm --stop {}", crate::model::text::shell_word(name)),
         });
     }
     if let Some(address) = a.run.address() {
