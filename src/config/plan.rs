@@ -274,10 +274,21 @@ impl ApprovedPlan {
         self.values.submodules
     }
 
-    /// The in-repository scripts that its commands name, with the digest each was approved with (`None`: it was not
-    /// there).
-    pub fn scripts(&self) -> &BTreeMap<String, Option<String>> {
-        &self.named
+    /// The in-repository scripts that the commands of `[setup]` name, with the digest each was approved with (`None`:
+    /// it was not there).
+    pub fn setup_scripts(&self) -> BTreeMap<String, Option<String>> {
+        self.named_by(Project { setup: Some(self.values.setup.clone()), ..Project::default() })
+    }
+
+    /// The same for the command, the arguments and the variables of the assistant `name`.
+    pub fn assistant_scripts(&self, name: &str) -> BTreeMap<String, Option<String>> {
+        let assistants = self.assistant(name).map(|a| (name.to_owned(), a.clone())).into_iter().collect();
+        self.named_by(Project { assistants, ..Project::default() })
+    }
+
+    fn named_by(&self, part: Project) -> BTreeMap<String, Option<String>> {
+        let named = wanted(&part, &|_| None).named;
+        self.named.iter().filter(|(path, _)| named.contains_key(*path)).map(|(p, d)| (p.clone(), d.clone())).collect()
     }
 
     /// The digest it was approved under.

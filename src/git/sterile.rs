@@ -4,6 +4,7 @@
 //! alternate and a private object directory for what judging writes. No hook, filter, driver, textconv, fsmonitor, lazy
 //! fetch or nested repository's config can run: none of them is configured here.
 
+use super::attributes::Attributes;
 use super::command::Call;
 use super::objects::Objects;
 use super::repo::Repo;
@@ -231,13 +232,9 @@ pub fn merges(repo: &Repo, objects: &Objects, base: Option<&Oid>, pairs: &[(Oid,
     if pairs.is_empty() {
         return Ok(Vec::new());
     }
-    let sterile = Sterile::new(repo, &merge_settings(repo)?)?;
-    let tree = sterile.dir.join("tree");
-    files::ensure_private_dir(&tree)?;
-    if let Some(base) = base {
-        attributes_of(objects, base, &tree)?;
-    }
-    copy(&repo.common_dir.join("info/attributes"), &sterile.dir.join("info/attributes"))?;
+    let settings = repo.settings()?;
+    let sterile = Sterile::new(repo, &merge_settings(&settings))?;
+    let tree = Attributes::read(repo, objects, base, &settings)?.write(&sterile)?;
     let mut verdicts = Vec::with_capacity(pairs.len());
     while verdicts.len() < pairs.len() {
         let rest = &pairs[verdicts.len()..];
@@ -313,8 +310,9 @@ fn record(reader: &mut impl std::io::BufRead) -> Option<Merge> {
 }
 
 /// The settings of the user that decide how git merges, by value; nothing that runs a program.
-fn merge_settings(repo: &Repo) -> Result<String> {
+fn merge_settings(settings: &[(String, String, String)]) -> String {
     let allowed = [
+        "merge.default",
         "merge.renames",
         "merge.renamelimit",
         "merge.directoryrenames",
@@ -328,7 +326,7 @@ fn merge_settings(repo: &Repo) -> Result<String> {
         "core.precomposeunicode",
     ];
     let mut out = String::new();
-    for (_, key, value) in repo.settings()? {
+    for (_, key, value) in settings {
         if allowed.contains(&key.as_str())
             && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
             && let Some((section, name)) = key.split_once('.')
@@ -336,24 +334,5 @@ fn merge_settings(repo: &Repo) -> Result<String> {
             out.push_str(&format!("[{section}]\n{name} = {value}\n"));
         }
     }
-    Ok(out)
-}
-
-/// Writes the `.gitattributes` files of a commit below `tree`.
-fn attributes_of(objects: &Objects, commit: &Oid, tree: &Path) -> Result<()> {
-    let mut todo = vec![(tree.to_owned(), commit.clone())];
-    while let Some((dir, id)) = todo.pop() {
-        for e in objects.tree(&id)? {
-            let path = dir.join(std::ffi::OsStr::from_bytes(&e.name));
-            if e.is_tree {
-                todo.push((path, e.id));
-            } else if e.name == b".gitattributes"
-                && let Some(bytes) = objects.blob(&e.id)?
-            {
-                std::fs::create_dir_all(&dir).map_err(because("create", &dir))?;
-                files::write_atomic(&path, &bytes)?;
-            }
-        }
-    }
-    Ok(())
+    out
 }

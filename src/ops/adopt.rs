@@ -12,6 +12,8 @@ use crate::git::state::Registration;
 use crate::git::{refs, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::task::short_ref;
+use crate::model::tasks::check_name;
+use crate::model::text::shell_word;
 use crate::runtime::files;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +53,7 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
     let (cut_short, managed): (Vec<Registration>, Vec<Registration>) =
         managed.into_iter().partition(|r| is_cut_short(ctx, r));
     let already = |r: &Registration| {
-        Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name))
+        Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name.typed()))
     };
     let as_path = cwd.join(word);
     if let Ok(path) = std::fs::canonicalize(&as_path)
@@ -149,7 +151,10 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
             let full = format!("refs/heads/{branch}");
             let taken = Taken::read(ctx)?;
             if let Some(why) = taken.obstacle(&branch, &branch) {
-                return Err(Error::refused(why, format!("git agents adopt {branch}, or delete that branch first")));
+                return Err(Error::refused(
+                    why,
+                    format!("git agents adopt {}, or delete that branch first", shell_word(&branch)),
+                ));
             }
             let spec = format!("{reference}:{full}");
             Call::user_visible(&ctx.repo().common_dir, ["fetch", "--quiet", "--no-tags", &remote, &spec])
@@ -159,6 +164,9 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
         }
         What::Remote(full) => {
             let short = short_ref(&full).split_once('/').map(|(_, b)| b.to_owned()).unwrap_or_default();
+            if let Err(why) = check_name(&short) {
+                return Err(Error::refused(why, "'git switch -c NAME' makes a branch of it with another name"));
+            }
             let local = format!("refs/heads/{short}");
             let tip = refs::read(ctx.repo(), &full)?
                 .ok_or_else(|| Error::refused(format!("'{}' is gone", short_ref(&full)), "git fetch"))?;
@@ -167,7 +175,7 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
                 Some(_) => {
                     return Err(Error::refused(
                         format!("branch '{short}' exists already"),
-                        format!("git agents adopt {short}"),
+                        format!("git agents adopt {}", shell_word(&short)),
                     ));
                 }
             }
@@ -187,7 +195,7 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
                 (b.clone(), Some(entry))
             }
             _ => {
-                let hint = format!("git -C {} switch -c NAME", entry.path.display());
+                let hint = format!("git -C {} switch -c NAME", shell_word(&entry.path.to_string_lossy()));
                 return Err(Error::refused(format!("'{}' has no branch checked out", entry.path.display()), hint));
             }
         },
@@ -239,11 +247,15 @@ fn register(
     }
     // The handle is the branch without the prefix of ours; where that is taken, the branch.
     let handle = short.strip_prefix(&loaded.settings.branch_prefix).unwrap_or(&short).to_owned();
-    let name = if registered.iter().any(|r| r.name.0 == handle) { short.clone() } else { handle };
+    let usable = check_name(&handle).is_ok() && !registered.iter().any(|r| r.name.0 == handle);
+    let name = if usable { handle } else { short.clone() };
+    if let Err(why) = check_name(&name) {
+        return Err(Error::refused(why, "'git branch -m' gives it another name"));
+    }
     if registered.iter().any(|r| r.name.0 == name) {
         return Err(Error::refused(
             format!("an agent named '{name}' exists already"),
-            format!("git agents show {name}"),
+            format!("git agents show {}", shell_word(&name)),
         ));
     }
     let task = create::task_skeleton(&name, &short, &as_base, Origin::Adopt);

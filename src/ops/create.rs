@@ -158,7 +158,7 @@ pub fn materialize(
         ctx.state.register(&held, reg)?;
     }
     let entry = entry_of(ctx, reg)?.ok_or_else(|| {
-        Error::refused(format!("the worktree of '{}' is gone", reg.name), format!("git agents rm {}", reg.name))
+        Error::refused(format!("the worktree of '{}' is gone", reg.name), format!("git agents rm {}", reg.name.typed()))
     })?;
     if reg.doing.as_deref() == Some("checkout") {
         if let Err(e) = checkout(ctx, reg, &entry, plan, tell) {

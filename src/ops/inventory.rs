@@ -229,6 +229,19 @@ fn dirty(ctx: &Context, place: &Place<'_>) -> Result<Dirty> {
     Ok(Dirty { modified: c.modified.len(), untracked: c.untracked.len(), conflicted: c.conflicted.len() })
 }
 
+/// Own commits, where there is a branch, and the number of commits of the base that are not on it.
+fn ahead_and_behind(
+    ctx: &Context,
+    inv: &Inventory,
+    a: &Agent,
+    base: Option<&Oid>,
+) -> Result<(Option<Vec<Oid>>, Option<usize>)> {
+    let Some(tip) = &a.tip else { return Ok((None, None)) };
+    let own = own_commits(ctx, inv, a)?;
+    let behind = base.map(|b| ctx.state.objects.commits_beyond(b, std::slice::from_ref(tip), 10_000)).transpose()?;
+    Ok((Some(own), behind.map(|b| b.len())))
+}
+
 /// Everything about one agent.
 pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) -> Result<AgentAnswer> {
     let mut findings = Vec::new();
@@ -279,15 +292,14 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
         _ => None,
     };
     let base_tip = inv.base_tip(a);
-    let own = own_commits(ctx, inv, a)?;
-    let behind = match (&a.tip, &base_tip) {
-        (Some(tip), Some(base)) => {
-            Some(ctx.state.objects.commits_beyond(base, std::slice::from_ref(tip), 10_000)?.len())
-        }
-        _ => None,
-    };
+    let counted = ahead_and_behind(ctx, inv, a, base_tip.as_ref());
+    // Damaged history is a finding about this one; the others are answered all the same.
+    let (own, behind) = counted.unwrap_or_else(|e| {
+        findings.push(format!("its history cannot be read: {e}"));
+        (None, None)
+    });
     let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed)).is_some();
-    let branch_state = a.tip.as_ref().map(|_| {
+    let branch_state = own.as_ref().map(|own| {
         if landed.is_some() || noted {
             BranchState::Landed
         } else if own.is_empty() {
@@ -346,7 +358,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             limits: Limits { time_s: a.task.time_s, stall_s: a.task.stall_s, cost_usd: a.task.cost_usd },
         },
         branch_state,
-        ahead: a.tip.as_ref().map(|_| own.len()),
+        ahead: own.map(|own| own.len()),
         behind,
         landed_as: landed,
         upstream: None,

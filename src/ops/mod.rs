@@ -17,6 +17,7 @@ pub mod restore;
 pub mod safe;
 pub mod select;
 pub mod start;
+pub mod typed;
 pub mod unfinished;
 
 use crate::config::{self, Settings};

@@ -40,8 +40,11 @@ pub struct RunPlan {
     pub setup: Vec<CommandSpec>,
     /// What `retry --cost` allows instead of the task's own limit.
     pub cost_override: Option<f64>,
-    /// Scripts in the repository that the approved commands name, with the digests they were approved with.
+    /// Scripts in the repository that the approved setup commands name, with the digests they were approved with.
     pub scripts: BTreeMap<String, Option<String>>,
+    /// The same for what the assistant's own command names.
+    #[serde(default)]
+    pub assistant_scripts: BTreeMap<String, Option<String>>,
     /// The assistant.
     pub adapter: Option<Adapter>,
     /// Untracked files that are not work.
@@ -111,9 +114,14 @@ fn from_commit(ctx: &Context) -> Result<Option<Project>> {
     Ok(Some(config::project::parse(&bytes, &origin).map_err(|mistakes| config::Error::Project { mistakes })?))
 }
 
+/// What the project's file runs or gives away.
+pub fn wanted(ctx: &Context, project: &Project) -> config::Wanted {
+    config::wanted(project, &|path| script(ctx, path))
+}
+
 /// Asks the gate about the commands of the project's file.
 pub fn approval(ctx: &Context, project: &Project) -> Result<Approval> {
-    let wanted = config::wanted(project, &|path| script(ctx, path));
+    let wanted = wanted(ctx, project);
     if wanted.is_empty() {
         return Ok(Approval::Approved(ApprovedPlan::nothing()));
     }
@@ -182,7 +190,8 @@ pub fn run_plan(
         submodules: approved.submodules().word().to_owned(),
         setup: approved.setup().to_vec(),
         cost_override: None,
-        scripts: approved.scripts().clone(),
+        scripts: approved.setup_scripts(),
+        assistant_scripts: assistant.map(|name| approved.assistant_scripts(name)).unwrap_or_default(),
         adapter,
         throw_away,
         commit_leftovers: s.uncommitted == settings::Uncommitted::Commit,
@@ -249,6 +258,20 @@ pub fn values(
         ("main", main),
         ("batch", task.batch.map(|b| b.to_string()).unwrap_or_default()),
     ])
+}
+
+/// Reads a script as it stands in `worktree` now, to compare it with what was approved. Only regular files count.
+pub fn script_in(worktree: &std::path::Path) -> impl Fn(&str) -> Option<Vec<u8>> + '_ {
+    |path| {
+        let file = worktree.join(path);
+        let regular = std::fs::symlink_metadata(&file).ok().is_some_and(|m| m.is_file());
+        regular.then(|| std::fs::read(file).ok())?
+    }
+}
+
+/// Why nothing runs: scripts that are other than approved.
+pub fn not_as_approved(changed: &[String]) -> String {
+    format!("'{}' is not as approved; 'git agents trust' shows what is", changed.join("', '"))
 }
 
 /// Writes the plan into the run folder.

@@ -90,7 +90,7 @@ pub fn plan_batch(
     let mut items: Vec<BatchItem> = Vec::new();
     let mut index_of: BTreeMap<usize, usize> = BTreeMap::new();
     let mut started = Vec::new();
-    let mut wrong: Vec<String> = Vec::new();
+    let mut wrong: Vec<(u32, String)> = Vec::new();
     for (i, spec) in specs.tasks.iter().enumerate() {
         if let Some(name) = &spec.started {
             started.push((spec.title.clone(), name.0.clone()));
@@ -101,15 +101,13 @@ pub fn plan_batch(
                 index_of.insert(i, items.len());
                 items.push(item);
             }
-            Err(e) => wrong.push(format!(
-                "task {}: {e}{}",
-                spec.number,
-                e.hint().map(|h| format!(" ({h})")).unwrap_or_default()
-            )),
+            Err(e) => {
+                wrong.push((spec.number, format!("{e}{}", e.hint().map(|h| format!(" ({h})")).unwrap_or_default())));
+            }
         }
     }
     if !wrong.is_empty() {
-        return Err(Error::Many { what: "nothing was started".into(), items: wrong, hint: None });
+        return Err(Error::Many { what: "nothing was started".into(), items: by_mistake(wrong), hint: None });
     }
     for (i, spec) in specs.tasks.iter().enumerate() {
         let Some(me) = index_of.get(&i) else { continue };
@@ -125,6 +123,23 @@ pub fn plan_batch(
         item.planned.task.retries = s.retries;
     }
     Ok(Batch { number, items, done: specs.done, started })
+}
+
+/// Each mistake once, with the tasks that have it.
+fn by_mistake(wrong: Vec<(u32, String)>) -> Vec<String> {
+    let mut out: Vec<(Vec<u32>, String)> = Vec::new();
+    for (number, text) in wrong {
+        match out.iter_mut().find(|(_, t)| *t == text) {
+            Some((numbers, _)) if numbers.last() == Some(&number) => {}
+            Some((numbers, _)) => numbers.push(number),
+            None => out.push((vec![number], text)),
+        }
+    }
+    let line = |(numbers, text): (Vec<u32>, String)| {
+        let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        format!("task{} {}: {text}", if list.len() == 1 { "" } else { "s" }, list.join(", "))
+    };
+    out.into_iter().map(line).collect()
 }
 
 fn registered_id(ctx: &Context, name: &crate::model::agent::Name) -> Result<Option<AgentId>> {
@@ -374,7 +389,10 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
     };
     let assistant = how.assistant.clone().or_else(|| task.assistant.clone());
     let Some(assistant) = assistant else {
-        return Err(Error::refused(format!("'{name}' has no task"), format!("git agents attach {name}")));
+        return Err(Error::refused(
+            format!("'{name}' has no task"),
+            format!("git agents attach {}", crate::model::text::shell_word(name)),
+        ));
     };
     let path = match identity::entry_of(ctx, &reg)? {
         Some(e) => e.path,
@@ -383,7 +401,7 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
             _ => {
                 return Err(Error::refused(
                     format!("the worktree of '{name}' is gone"),
-                    format!("git agents rm {name}"),
+                    format!("git agents rm {}", crate::model::text::shell_word(name)),
                 ));
             }
         },

@@ -83,6 +83,12 @@ pub fn values(agent: &Agent, worktree: &Path) -> BTreeMap<&'static str, String> 
 pub fn run(agent: &mut Agent) -> Result<Done> {
     let entry = identity::check_place(&agent.ctx, &agent.reg)?;
     let row = agent.plan.adapter.clone().ok_or_else(|| Error::refused("it has no assistant", "git agents attach"))?;
+    // What it did to a script that its own command names was approved by nobody.
+    let changed =
+        crate::config::plan::changed_scripts(&agent.plan.assistant_scripts, &crate::ops::plan::script_in(&entry.path));
+    if !changed.is_empty() {
+        return Ok(Done::Final(RunState::Failed, Some(crate::ops::plan::not_as_approved(&changed))));
+    }
     let begin = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
     agent.record.attempt += 1;
     agent.record.exit_code = None;

@@ -190,16 +190,9 @@ impl Setup<'_> {
             return Ok(Ok(()));
         }
         // Only commands that name a script of the repository are touched by its bytes.
-        let read = |path: &str| {
-            let file = self.cwd.join(path);
-            std::fs::symlink_metadata(&file)
-                .ok()
-                .filter(std::fs::Metadata::is_file)
-                .and_then(|_| std::fs::read(file).ok())
-        };
-        let changed = crate::config::plan::changed_scripts(self.scripts, &read);
+        let changed = crate::config::plan::changed_scripts(self.scripts, &plan::script_in(self.cwd));
         if !changed.is_empty() {
-            return Ok(Err(format!("'{}' is not as approved; 'git agents trust' shows it", changed.join("', '"))));
+            return Ok(Err(plan::not_as_approved(&changed)));
         }
         run.ensure()?;
         let mut log = super::log::CappedLog::open(&run.file("setup.log"), super::log::HEAD, super::log::CAP)

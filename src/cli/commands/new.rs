@@ -18,9 +18,8 @@ use crate::runtime::signals::{Signals, Wake};
 use std::path::Path;
 
 /// Make one environment: branch, worktree, files taken along, setup; no assistant yet
-///
-/// The branch is exactly NAME. Standard output is one line, the directory.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "The branch is exactly NAME. Standard output is one line, the directory.")]
 pub struct Args {
     /// The branch, and the agent's name
     name: String,
@@ -106,7 +105,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     drop(lock);
     if let Some((why, code)) = failed {
         s.ui.err(&format!("error: setup: {why}"));
-        s.ui.hint(&format!("the worktree stands; 'git agents logs --setup {}' shows the output", reg.name));
+        s.ui.hint(&format!("the worktree stands; 'git agents logs --setup {}' shows the output", reg.name.typed()));
         return Ok(code);
     }
     if let Some(assistant) = &args.attach {
@@ -122,12 +121,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if args.json {
         let inv = Inventory::read(&ctx)?;
         let only = |a: &crate::ops::inventory::Agent| a.reg.id == reg.id;
-        s.ui.json(&crate::ops::inventory::status(&ctx, &inv, &only, None)?)?;
+        s.ui.json(&crate::ops::inventory::status(&ctx, &inv, &only, super::base_name(&ctx))?)?;
     } else {
-        use std::os::unix::ffi::OsStrExt as _;
-        let text = String::from_utf8_lossy(entry.path.as_os_str().as_bytes()).into_owned();
-        s.ui.out(&(text + "\n"))?;
-        s.ui.undo(&format!("git agents rm {}", reg.name));
+        s.ui.out_path(&entry.path)?;
+        s.ui.undo(&format!("git agents rm {}", reg.name.typed()));
     }
     Ok(code::DONE)
 }
