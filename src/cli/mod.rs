@@ -126,7 +126,7 @@ pub fn main() -> i32 {
         && (only == "--version" || only == "-V")
     {
         // Asked by scripts and prompts: not worth building the whole command line first.
-        return match Ui::plain().out(&format!("git agents {}\n", env!("CARGO_PKG_VERSION"))) {
+        return match Ui::new(false, None, None).out(&format!("git agents {}\n", env!("CARGO_PKG_VERSION"))) {
             Ok(()) => code::DONE,
             Err(e) => e.render().1,
         };

@@ -95,11 +95,6 @@ impl Ui {
         }
     }
 
-    /// For a line of plain text, before anything is known.
-    pub fn plain() -> Ui {
-        Ui { quiet: false, out_tty: false, err_tty: false, color_out: false, color_err: false }
-    }
-
     fn style(label: Label) -> &'static str {
         match label {
             Label::Good => "\x1b[32m",

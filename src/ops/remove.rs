@@ -144,7 +144,10 @@ fn keep_from_starting(a: &Agent) -> Result<std::result::Result<Option<Lock>, ()>
 }
 
 fn is_running(name: &str) -> Outcome {
-    Outcome::Refused { why: format!("'{name}' is running"), hint: format!("git agents rm --stop {name}") }
+    Outcome::Refused {
+        why: format!("'{name}' is running"),
+        hint: format!("git agents rm --stop {}", crate::model::text::shell_word(name)),
+    }
 }
 
 fn undo_creation(ctx: &Context, held: &Held, a: &Agent, options: &Options) -> Result<Outcome> {
