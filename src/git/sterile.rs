@@ -233,8 +233,8 @@ pub fn merges(repo: &Repo, objects: &Objects, base: Option<&Oid>, pairs: &[(Oid,
         return Ok(Vec::new());
     }
     let settings = repo.settings()?;
-    let sterile = Sterile::new(repo, &merge_settings(&settings))?;
-    let tree = Attributes::read(repo, objects, base, &settings)?.write(&sterile)?;
+    let sterile = Sterile::new(repo, &merge_settings(settings))?;
+    let tree = Attributes::read(repo, objects, base, settings)?.write(&sterile)?;
     let mut verdicts = Vec::with_capacity(pairs.len());
     while verdicts.len() < pairs.len() {
         let rest = &pairs[verdicts.len()..];
