@@ -13,6 +13,7 @@ use crate::supervisor::log::EventFollower;
 use serde_json::json;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
+use unicode_width::UnicodeWidthStr as _;
 
 /// How to look on.
 #[derive(Debug, Clone, Default)]
@@ -152,7 +153,14 @@ fn look(s: &Session, ctx: &Context, a: &mut Seen, options: &Options) -> Result<b
     a.events
         .poll(|e: Logged| news.push(e))
         .map_err(|e| CliError::refused(format!("the events of '{}' cannot be read: {e}", a.name), "git agents logs"))?;
-    let mut changed = false;
+    let state = record.as_ref().map(|r| r.state);
+    let reason = record.as_ref().and_then(|r| r.reason.clone());
+    let mut changed = state != a.state || reason != a.reason;
+    let ends = changed && state.is_some_and(RunState::is_settled);
+    // What it did comes between the state it began with and its end.
+    if changed && !ends {
+        turn(s, a, record.take(), options)?;
+    }
     for e in news {
         if let Some(line) = line_of(&e.activity) {
             a.activity = line;
@@ -162,29 +170,31 @@ fn look(s: &Session, ctx: &Context, a: &mut Seen, options: &Options) -> Result<b
             s.ui.json(&json!({ "version": 1, "kind": "activity", "name": a.name, "at": e.at, "attempt": e.attempt, "activity": e.activity }))?;
         }
     }
-    let state = record.as_ref().map(|r| r.state);
-    let reason = record.as_ref().and_then(|r| r.reason.clone());
-    if state != a.state || reason != a.reason {
-        changed = true;
-        let final_now = state.is_some_and(RunState::is_settled);
-        a.state = state;
-        a.reason = reason;
-        a.record = record;
-        a.since = Instant::now();
-        if options.json {
-            let kind = if final_now { "end" } else { "state" };
-            let r = a.record.as_ref();
-            s.ui.json(&json!({
-                "version": 1, "kind": kind, "name": a.name, "state": a.state, "reason": a.reason,
-                "attempt": r.map(|r| r.attempt), "question": r.and_then(|r| r.question.clone()), "exit_code": r.and_then(|r| r.exit_code),
-            }))?;
-        } else if !s.ui.err_tty {
-            let why = a.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
-            let word = a.state.map_or("none", RunState::word);
-            s.ui.say(&format!("{}: {word}{why}", a.name));
-        }
+    if ends {
+        turn(s, a, record, options)?;
     }
     Ok(changed)
+}
+
+/// A new state, said.
+fn turn(s: &Session, a: &mut Seen, record: Option<Record>, options: &Options) -> Result<(), CliError> {
+    a.state = record.as_ref().map(|r| r.state);
+    a.reason = record.as_ref().and_then(|r| r.reason.clone());
+    a.record = record;
+    a.since = Instant::now();
+    if options.json {
+        let kind = if a.state.is_some_and(RunState::is_settled) { "end" } else { "state" };
+        let r = a.record.as_ref();
+        s.ui.json(&json!({
+            "version": 1, "kind": kind, "name": a.name, "state": a.state, "reason": a.reason,
+            "attempt": r.map(|r| r.attempt), "question": r.and_then(|r| r.question.clone()), "exit_code": r.and_then(|r| r.exit_code),
+        }))?;
+    } else if !s.ui.err_tty {
+        let why = a.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+        let word = a.state.map_or("none", RunState::word);
+        s.ui.say(&format!("{}: {word}{why}", a.name));
+    }
+    Ok(())
 }
 
 /// One line for a person; `None` for what says nothing to one.
@@ -236,7 +246,7 @@ impl<'a> Screen<'a> {
             });
             order.truncate(room - 1);
         }
-        let width = order.iter().map(|a| a.name.len()).max().unwrap_or(0).min(30);
+        let width = order.iter().map(|a| a.name.width()).max().unwrap_or(0).min(30);
         let mut text = String::new();
         for a in &order {
             let word = a.state.map_or("preparing", RunState::word);
@@ -251,11 +261,13 @@ impl<'a> Screen<'a> {
                 (None, Some(s)) if s.is_final() => a.record.as_ref().and_then(|r| r.claim.clone()).unwrap_or_default(),
                 _ => a.activity.clone(),
             };
-            let name = crate::model::text::clip(&a.name, width);
+            let name = crate::model::text::safe_line(a.name.as_bytes());
+            let name = crate::model::text::clip(&name, width).into_owned();
+            let pad = " ".repeat(width.saturating_sub(name.as_str().width()));
             let rest = usize::from(columns).saturating_sub(width + 15);
             let shown = crate::model::text::safe_line(shown.as_bytes());
             let shown = crate::model::text::clip(&shown, rest);
-            text.push_str(&format!("{name:width$}  {}  {shown}\n", self.ui.paint_err(label, &format!("{word:11}"))));
+            text.push_str(&format!("{name}{pad}  {}  {shown}\n", self.ui.paint_err(label, &format!("{word:11}"))));
         }
         if order.len() < seen.len() {
             let settled = seen.iter().filter(|a| a.state.is_some_and(RunState::is_settled)).count();

@@ -12,23 +12,26 @@ use ui::{ColorChoice, Ui};
 
 /// Several AI coding assistants on one repository at once.
 #[derive(Debug, Parser)]
-#[command(name = "git agents", bin_name = "git agents", version, about, disable_help_subcommand = true, override_help = HELP, infer_subcommands = false)]
+#[command(name = "git agents", bin_name = "git agents", version, about, disable_help_subcommand = true, disable_help_flag = true, override_help = HELP, infer_subcommands = false)]
 pub struct Cli {
     /// Act as if started in DIR
-    #[arg(short = 'C', value_name = "DIR", global = true)]
+    #[arg(short = 'C', value_name = "DIR", global = true, help_heading = "Everywhere")]
     dir: Option<PathBuf>,
     /// No narration but errors
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = "Everywhere")]
     quiet: bool,
     /// Say what git is asked (-vv: more)
-    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    #[arg(short, long, action = clap::ArgAction::Count, global = true, help_heading = "Everywhere")]
     verbose: u8,
     /// When to colour
-    #[arg(long, value_name = "WHEN", global = true)]
+    #[arg(long, value_name = "WHEN", global = true, help_heading = "Everywhere")]
     color: Option<ColorChoice>,
     /// Print the JSON schema of COMMAND's answer
-    #[arg(long, value_name = "COMMAND", global = true)]
+    #[arg(long, value_name = "COMMAND", global = true, help_heading = "Everywhere")]
     json_schema: Option<String>,
+    /// Print this
+    #[arg(short = 'h', long, action = clap::ArgAction::HelpShort, global = true, help_heading = "Everywhere")]
+    help: Option<bool>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -36,31 +39,27 @@ pub struct Cli {
 const HELP: &str = "\
 usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
 
-start
-  demo        the whole journey on a throw-away repository
-  new         one environment, no assistant yet
-  run         a batch: tasks become agents that work in parallel; then the report
-  adopt       takes an existing worktree or branch under management
-while they work
-  status      who does what, who needs you (also plain 'git agents')
-  show        everything about one
-  logs        a readable transcript
-  attach      sit down in its place
-  send        one more message to its session
-  wait        look on until they are settled
-  stop        end the run            retry   run the task again
-its place
-  path        its directory          exec    a command, or a shell, in it
-decide
-  report      what came out
-tidy up
-  rm          removes an environment into the trash
-  restore     brings a removed one back
-set up
-  trust       approves the commands of .git-agents.toml
-  shell-init  the function 'agents' for bash, zsh or fish
+start      demo        the whole journey on a throw-away repository
+           new         one environment, no assistant yet
+           run         tasks become agents working in parallel; then the report
+           adopt       takes an existing worktree or branch under management
+meanwhile  status      who does what, who needs you (also plain 'git agents')
+           show        everything about one
+           logs        a readable transcript
+           attach      sit down in its place
+           send        one more message to its session
+           wait        look on until all are settled
+           stop        end runs
+           retry       run tasks again
+its place  path        its directory
+           exec        a command, or a shell, in it
+decide     report      what came out
+tidy up    rm          removes environments, into the trash
+           restore     brings a removed one back
+set up     trust       approves the commands of .git-agents.toml
+           shell-init  the function 'agents' for bash, zsh or fish
 
-AGENT is a name, a branch, a number of the last batch, or '@' for the one of this directory.
+AGENT is a name, a branch, a number of the last batch, or '@' (here).
 'git agents COMMAND -h' tells more about each.
 ";
 
@@ -123,6 +122,15 @@ impl Session {
 /// The program: parses, calls, renders. Its exit code.
 pub fn main() -> i32 {
     let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    if let [_, only] = args.as_slice()
+        && (only == "--version" || only == "-V")
+    {
+        // Asked by scripts and prompts: not worth building the whole command line first.
+        return match Ui::new(false, None, None).out(&format!("git agents {}\n", env!("CARGO_PKG_VERSION"))) {
+            Ok(()) => code::DONE,
+            Err(e) => e.render().1,
+        };
+    }
     let cli = match Cli::try_parse_from(&args) {
         Ok(c) => c,
         Err(e) => return usage(&e),
@@ -136,34 +144,53 @@ pub fn main() -> i32 {
         Some(Command::ScriptedAssistant { prompt }) => return scripted(&prompt),
         _ => {}
     }
-    let cwd = match std::env::current_dir() {
+    let cwd = match directory(cli.dir.as_deref()) {
         Ok(d) => d,
-        Err(_) => {
-            let (text, code) =
-                CliError::refused("the current directory does not exist any more", "cd to another one").render();
-            Ui::new(false, cli.color, None).err(text.trim_end());
-            return code;
-        }
+        Err(e) => return fail(&Ui::new(cli.quiet, cli.color, None), &e),
     };
-    let cwd = match &cli.dir {
-        Some(d) => cwd.join(d),
-        None => cwd,
-    };
-    let session = Session { ui: Ui::new(cli.quiet, cli.color, None), cwd };
+    let session = Session { ui: Ui::new(cli.quiet, cli.color, Some(&cwd)), cwd };
     let result = match &cli.json_schema {
         Some(command) => commands::schema(&session, command),
         None => dispatch(&session, cli.command.unwrap_or_else(|| Command::Status(commands::status::Args::default()))),
     };
     match result {
         Ok(code) => code,
+        Err(e) => fail(&session.ui, &e),
+    }
+}
+
+fn fail(ui: &Ui, e: &CliError) -> i32 {
+    let (text, code) = e.render();
+    if !text.is_empty() {
+        ui.err(text.trim_end());
+    }
+    code
+}
+
+/// The directory to act in: the current one, or what `-C` names from there.
+fn directory(asked: Option<&std::path::Path>) -> Result<PathBuf, CliError> {
+    let here = std::env::current_dir();
+    let dir = match (asked, here) {
+        (Some(d), _) if d.is_absolute() => d.to_owned(),
+        (Some(d), Ok(h)) => h.join(d),
+        (None, Ok(h)) => h,
+        (_, Err(_)) => {
+            return Err(CliError::refused("the current directory does not exist any more", "cd to another one"));
+        }
+    };
+    let usable = std::fs::metadata(&dir).and_then(|m| if m.is_dir() { Ok(()) } else { Err(not_a_directory()) });
+    match usable {
+        Ok(()) => Ok(dir),
         Err(e) => {
-            let (text, code) = e.render();
-            if !text.is_empty() {
-                session.ui.err(text.trim_end());
-            }
-            code
+            let why = e.to_string();
+            let why = why.split(" (os error").next().unwrap_or(&why);
+            Err(CliError::refused(format!("cannot change to '{}': {why}", dir.display()), "name a directory after -C"))
         }
     }
+}
+
+fn not_a_directory() -> std::io::Error {
+    std::io::Error::from(std::io::ErrorKind::NotADirectory)
 }
 
 fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
@@ -193,13 +220,31 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
     }
 }
 
+/// Help goes to standard output; what is wrong, in git's manner, to standard error.
 fn usage(e: &clap::Error) -> i32 {
     use clap::error::ErrorKind;
-    let _ = e.print();
-    match e.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => code::DONE,
-        _ => code::USAGE,
+    let ui = Ui::new(false, Some(ColorChoice::Never), None);
+    let text = e.render().to_string();
+    if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return match ui.out(&text) {
+            Ok(()) => code::DONE,
+            Err(e) => fail(&ui, &e),
+        };
     }
+    let mut out = String::new();
+    for line in text.lines().filter(|l| !l.trim().is_empty()) {
+        let line = match line.trim_start().split_once(": ") {
+            Some(("tip", rest)) => format!("hint: {rest}"),
+            Some(("Usage", rest)) => format!("usage: {rest}"),
+            _ if line.starts_with("For more information") => continue,
+            _ => line.to_owned(),
+        };
+        out.push_str(&line);
+        out.push('\n');
+    }
+    out.push_str("hint: 'git agents -h' lists the commands, 'git agents COMMAND -h' tells more about each");
+    ui.err(&crate::model::text::safe_text(out.as_bytes()));
+    code::USAGE
 }
 
 fn scripted(prompt: &std::path::Path) -> i32 {

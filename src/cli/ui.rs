@@ -2,6 +2,8 @@
 
 use super::error::CliError;
 use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use unicode_width::UnicodeWidthStr as _;
 
 /// What a piece of text is; colours are chosen in one place.
@@ -31,7 +33,7 @@ pub enum ColorChoice {
 }
 
 /// The two streams of one command.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Ui {
     /// No narration but errors.
     pub quiet: bool,
@@ -39,35 +41,58 @@ pub struct Ui {
     pub out_tty: bool,
     /// Standard error is a terminal.
     pub err_tty: bool,
-    color_out: bool,
-    color_err: bool,
+    out: Wish,
+    err: Wish,
+    /// Where git is asked for `color.agents`, once, and only when something is to be painted on a terminal.
+    dir: Option<PathBuf>,
+    git: OnceLock<bool>,
+}
+
+/// Whether a stream is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Yes,
+    No,
+    /// As `color.agents`, else `color.ui` says.
+    AsGitSays,
 }
 
 impl Ui {
-    /// As the flags and the environment say. `git`: the value of `color.agents` or `color.ui`.
-    pub fn new(quiet: bool, choice: Option<ColorChoice>, git: Option<&str>) -> Ui {
+    /// As the flags and the environment say. `dir` is where git's configuration is asked, if it must be.
+    pub fn new(quiet: bool, choice: Option<ColorChoice>, dir: Option<&Path>) -> Ui {
         let (out_tty, err_tty) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         let set = |v: &str| std::env::var_os(v).is_some_and(|v| !v.is_empty());
-        let paged = set("GIT_PAGER_IN_USE");
         let dumb = std::env::var_os("TERM").is_some_and(|t| t == "dumb");
-        let wants = |tty: bool| match choice {
-            Some(ColorChoice::Always) => true,
-            Some(ColorChoice::Never) => false,
+        let wish = |tty: bool| match choice {
+            Some(ColorChoice::Always) => Wish::Yes,
+            Some(ColorChoice::Never) => Wish::No,
             Some(ColorChoice::Auto) | None => {
                 if set("NO_COLOR") {
-                    return false;
-                }
-                if std::env::var("CLICOLOR_FORCE").is_ok_and(|v| !v.is_empty() && v != "0") {
-                    return true;
-                }
-                match git {
-                    Some("always") => true,
-                    Some("false" | "never" | "no" | "off" | "0") => false,
-                    _ => tty && !dumb,
+                    Wish::No
+                } else if std::env::var("CLICOLOR_FORCE").is_ok_and(|v| !v.is_empty() && v != "0") {
+                    Wish::Yes
+                } else if tty && !dumb {
+                    Wish::AsGitSays
+                } else {
+                    Wish::No
                 }
             }
         };
-        Ui { quiet, out_tty, err_tty, color_out: wants(out_tty || paged), color_err: wants(err_tty) }
+        let (out, err) = (wish(out_tty || set("GIT_PAGER_IN_USE")), wish(err_tty));
+        Ui { quiet, out_tty, err_tty, out, err, dir: dir.map(Path::to_owned), git: OnceLock::new() }
+    }
+
+    fn colored(&self, wish: Wish) -> bool {
+        match wish {
+            Wish::Yes => true,
+            Wish::No => false,
+            Wish::AsGitSays => *self.git.get_or_init(|| {
+                let Some(dir) = &self.dir else { return true };
+                let asked = ["config", "--get-colorbool", "color.agents", "true"];
+                let call = crate::git::command::Call::user_visible(dir, asked).with_inherited_location();
+                call.text().map_or(true, |answer| answer != "false")
+            }),
+        }
     }
 
     fn style(label: Label) -> &'static str {
@@ -82,22 +107,36 @@ impl Ui {
 
     /// `text` labelled for standard output.
     pub fn paint(&self, label: Label, text: &str) -> String {
-        if self.color_out { format!("{}{text}\x1b[m", Self::style(label)) } else { text.to_owned() }
+        if self.colored(self.out) { format!("{}{text}\x1b[m", Self::style(label)) } else { text.to_owned() }
     }
 
     /// `text` labelled for standard error.
     pub fn paint_err(&self, label: Label, text: &str) -> String {
-        if self.color_err { format!("{}{text}\x1b[m", Self::style(label)) } else { text.to_owned() }
+        if self.colored(self.err) { format!("{}{text}\x1b[m", Self::style(label)) } else { text.to_owned() }
+    }
+
+    /// Writes a path as an answer: its bytes for a program, safe to look at for a person.
+    pub fn out_path(&self, path: &Path) -> Result<(), CliError> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let bytes = path.as_os_str().as_bytes();
+        let mut line = if self.out_tty { crate::model::text::safe_path(bytes).into_bytes() } else { bytes.to_owned() };
+        line.push(b'\n');
+        self.out_bytes(&line)
+    }
+
+    /// Writes an answer for a program.
+    pub fn out_bytes(&self, bytes: &[u8]) -> Result<(), CliError> {
+        let mut o = std::io::stdout().lock();
+        o.write_all(bytes).and_then(|()| o.flush()).map_err(|_| CliError::Closed)
     }
 
     /// Writes the answer. Text in it is clean already.
     pub fn out(&self, text: &str) -> Result<(), CliError> {
-        let mut o = std::io::stdout().lock();
-        o.write_all(text.as_bytes()).and_then(|()| o.flush()).map_err(|_| CliError::Closed)
+        self.out_bytes(text.as_bytes())
     }
 
     /// Writes a long answer, through git's pager where that is a person's wish.
-    pub fn page(&self, text: &str, repo_dir: &std::path::Path) -> Result<(), CliError> {
+    pub fn page(&self, text: &str, repo_dir: &Path) -> Result<(), CliError> {
         let height = usize::from(terminal_size().1);
         if !self.out_tty || std::env::var_os("GIT_PAGER_IN_USE").is_some() || text.lines().count() < height {
             return self.out(text);

@@ -178,7 +178,7 @@ fn paths_in(text: &str, is_template: bool) -> BTreeSet<String> {
     let rendered = if is_template {
         // Both lead to the root of the checkout; the other names lead nowhere in it.
         let value = |name: &str| if matches!(name, "worktree" | "main") { "." } else { "\u{1}" };
-        let values = template::NAMES.iter().map(|name| (*name, value(name).to_owned())).collect();
+        let values = template::ASSISTANT_NAMES.iter().map(|name| (*name, value(name).to_owned())).collect();
         template::render(text, &values).unwrap_or_else(|_| text.to_owned())
     } else {
         text.to_owned()
@@ -274,10 +274,21 @@ impl ApprovedPlan {
         self.values.submodules
     }
 
-    /// The in-repository scripts that its commands name, with the digest each was approved with (`None`: it was not
-    /// there).
-    pub fn scripts(&self) -> &BTreeMap<String, Option<String>> {
-        &self.named
+    /// The in-repository scripts that the commands of `[setup]` name, with the digest each was approved with (`None`:
+    /// it was not there).
+    pub fn setup_scripts(&self) -> BTreeMap<String, Option<String>> {
+        self.named_by(Project { setup: Some(self.values.setup.clone()), ..Project::default() })
+    }
+
+    /// The same for the command, the arguments and the variables of the assistant `name`.
+    pub fn assistant_scripts(&self, name: &str) -> BTreeMap<String, Option<String>> {
+        let assistants = self.assistant(name).map(|a| (name.to_owned(), a.clone())).into_iter().collect();
+        self.named_by(Project { assistants, ..Project::default() })
+    }
+
+    fn named_by(&self, part: Project) -> BTreeMap<String, Option<String>> {
+        let named = wanted(&part, &|_| None).named;
+        self.named.iter().filter(|(path, _)| named.contains_key(*path)).map(|(p, d)| (p.clone(), d.clone())).collect()
     }
 
     /// The digest it was approved under.

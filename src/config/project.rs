@@ -302,8 +302,9 @@ fn limits(section: &mut Section<'_, '_>) -> Limits {
 fn assistant(section: &mut Section<'_, '_>) -> Assistant {
     let found = Assistant {
         command: section.command("command"),
-        args: section
-            .texts("args", |s| template::check(s, template::NAMES).map(|()| s.to_owned()).map_err(|e| e.to_string())),
+        args: section.texts("args", |s| {
+            template::check(s, template::ASSISTANT_NAMES).map(|()| s.to_owned()).map_err(|e| e.to_string())
+        }),
         env: section.variables("env"),
     };
     if matches!(found.command, Some(CommandSpec::Shell(_))) && found.args.is_some() {

@@ -8,15 +8,33 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, filters};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Every name a template can use.
-pub const NAMES: &[&str] =
-    &["name", "slug", "id", "branch", "base", "repo", "worktree", "main", "prompt_file", "batch"];
+/// The names in a setup command.
+pub const NAMES: &[&str] = &["name", "slug", "id", "branch", "base", "repo", "worktree", "main", "batch"];
+
+/// The names in an assistant's command, arguments and variables.
+pub const ASSISTANT_NAMES: &[&str] = &[
+    "name",
+    "slug",
+    "id",
+    "branch",
+    "base",
+    "repo",
+    "worktree",
+    "main",
+    "prompt_file",
+    "batch",
+    "prompt",
+    "model",
+    "session",
+    "permission",
+    "exe",
+];
 
 /// The names that exist before the worktree does, for `worktree.dir`.
 pub const DIR_NAMES: &[&str] = &["name", "slug", "id", "branch", "base", "repo", "main", "batch"];
 
 /// The most bytes a template may make. A longer one is no path and no argument.
-const LONGEST: usize = 64 * 1024;
+const LONGEST: usize = 256 * 1024;
 
 /// Why a template cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -227,7 +245,7 @@ mod tests {
         }
         assert_eq!(check("{{ '{%*' }}{{ slug }}", NAMES), Ok(()));
         assert!(matches!(check("{{ slug", NAMES), Err(Error::Syntax { .. })));
-        assert!(matches!(render(&"{{ repo }}".repeat(20_000), &values()), Err(Error::TooLong { .. })));
+        assert!(matches!(render(&"{{ repo }}".repeat(80_000), &values()), Err(Error::TooLong { .. })));
     }
 
     #[test]

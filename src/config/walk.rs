@@ -192,7 +192,7 @@ impl<'r, 't> Section<'r, 't> {
 
     pub(super) fn command(&mut self, key: &str) -> Option<CommandSpec> {
         let spanned = self.value(key)?;
-        self.command_value(key, spanned)
+        self.command_value(key, spanned, template::ASSISTANT_NAMES)
     }
 
     pub(super) fn commands(&mut self, key: &str) -> Option<Vec<CommandSpec>> {
@@ -202,10 +202,21 @@ impl<'r, 't> Section<'r, 't> {
             self.mistyped(key, spanned.span().start, "an array of commands", spanned.get_ref(), hint);
             return None;
         };
-        Some(items.iter().enumerate().filter_map(|(n, one)| self.command_value(&format!("{key}[{n}]"), one)).collect())
+        Some(
+            items
+                .iter()
+                .enumerate()
+                .filter_map(|(n, one)| self.command_value(&format!("{key}[{n}]"), one, template::NAMES))
+                .collect(),
+        )
     }
 
-    fn command_value(&mut self, key: &str, spanned: &Spanned<DeValue<'t>>) -> Option<CommandSpec> {
+    fn command_value(
+        &mut self,
+        key: &str,
+        spanned: &Spanned<DeValue<'t>>,
+        names: &[&'static str],
+    ) -> Option<CommandSpec> {
         let at = spanned.span().start;
         match spanned.get_ref() {
             DeValue::String(line) => self.parsed(key, at, line, true, |line| {
@@ -230,7 +241,7 @@ impl<'r, 't> Section<'r, 't> {
                             if n == 0 && s.trim().is_empty() {
                                 return Err("the command is empty".to_owned());
                             }
-                            template::check(s, template::NAMES).map(|()| s.to_owned()).map_err(|e| e.to_string())
+                            template::check(s, names).map(|()| s.to_owned()).map_err(|e| e.to_string())
                         })),
                         other => self.mistyped(&element, item.span().start, "a string", other, None),
                     }
@@ -252,8 +263,9 @@ impl<'r, 't> Section<'r, 't> {
         let Some(mut section) = self.child(key) else { return BTreeMap::new() };
         let mut found = BTreeMap::new();
         for name in section.names() {
-            let text = section
-                .text(&name, |s| template::check(s, template::NAMES).map(|()| s.to_owned()).map_err(|e| e.to_string()));
+            let text = section.text(&name, |s| {
+                template::check(s, template::ASSISTANT_NAMES).map(|()| s.to_owned()).map_err(|e| e.to_string())
+            });
             if let Err(message) = keys::variable_name(&name) {
                 section.wrong(&name, &message);
             } else if let Some(text) = text {

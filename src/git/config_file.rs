@@ -135,6 +135,81 @@ fn is_key(line: &[u8], key: &str) -> bool {
     name.eq_ignore_ascii_case(key.as_bytes())
 }
 
+/// The user's own settings that decide how a worktree is read; found once a process, by the program only where a file
+/// includes others.
+#[derive(Debug, Default)]
+pub struct UserSettings {
+    /// `core.excludesFile`, or the default place.
+    pub excludes: PathBuf,
+    /// Line endings or attributes are converted by something the user has set.
+    pub converts: bool,
+}
+
+/// See [`UserSettings`].
+pub fn user_settings() -> &'static UserSettings {
+    static FOUND: std::sync::OnceLock<UserSettings> = std::sync::OnceLock::new();
+    FOUND.get_or_init(|| {
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let xdg = std::env::var_os("XDG_CONFIG_HOME")
+            .filter(|v| !v.is_empty())
+            .map_or_else(|| home.join(".config"), PathBuf::from);
+        let mut paths = Vec::new();
+        if std::env::var_os("GIT_CONFIG_NOSYSTEM").is_none() {
+            paths.push(
+                std::env::var_os("GIT_CONFIG_SYSTEM").map_or_else(|| PathBuf::from("/etc/gitconfig"), PathBuf::from),
+            );
+            // Builds with another prefix (Homebrew, /usr/local) read theirs instead.
+            paths.push(PathBuf::from("/usr/local/etc/gitconfig"));
+            paths.push(PathBuf::from("/opt/homebrew/etc/gitconfig"));
+        }
+        match std::env::var_os("GIT_CONFIG_GLOBAL") {
+            Some(g) => paths.push(PathBuf::from(g)),
+            None => paths.extend([xdg.join("git/config"), home.join(".gitconfig")]),
+        }
+        let mut found =
+            UserSettings { excludes: xdg.join("git/ignore"), converts: xdg.join("git/attributes").exists() };
+        for p in paths {
+            let Ok(Some(bytes)) = files::read_limited(&p, 4 << 20) else { continue };
+            let Ok(config) = parse(&p, &bytes) else { continue };
+            let names: Vec<String> =
+                config.file.sections().map(|s| s.header().name().to_string().to_ascii_lowercase()).collect();
+            if names.iter().any(|n| n == "include" || n == "includeif") {
+                return ask_user_settings(found);
+            }
+            if let Some(e) = config.value("core", None, "excludesfile") {
+                found.excludes = expand_home(&e);
+            }
+            let set = |k: &str, v: &[&str]| config.value("core", None, k).is_some_and(|x| !v.contains(&x.as_str()));
+            found.converts |=
+                set("autocrlf", &["false"]) || set("eol", &["lf", "native"]) || set("attributesfile", &[]);
+        }
+        found.converts |= Path::new("/etc/gitattributes").exists();
+        found
+    })
+}
+
+/// A path as settings write it: `~/` is the user's home.
+pub fn expand_home(value: &str) -> PathBuf {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    value.strip_prefix("~/").map_or_else(|| PathBuf::from(value), |rest| home.join(rest))
+}
+
+fn ask_user_settings(mut found: UserSettings) -> UserSettings {
+    let ask = |key: &str, kind: &str| {
+        let call = super::command::Call::user_visible(
+            Path::new("/"),
+            ["config", "--global", "--includes", kind, "--get", key],
+        );
+        call.text().ok().filter(|v| !v.is_empty())
+    };
+    if let Some(e) = ask("core.excludesFile", "--type=path") {
+        found.excludes = PathBuf::from(e);
+    }
+    // What includes say about conversion is not worth more questions: the program reads the worktree then.
+    found.converts = true;
+    found
+}
+
 /// Changes the common config file by `edit`: nothing is written where it changes no byte. The caller holds the
 /// repository's lock. A foreign holder of `config.lock` is waited for, at most five seconds.
 pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config)) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The only door to git: the program, and gix for reading. gix types stop here.
 
+pub mod attributes;
 pub mod capture;
 pub mod command;
 pub mod config_file;

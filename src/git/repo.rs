@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// A repository, found once a command. Everything below takes paths and ids from here.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Repo {
     /// The directory all worktrees share: absolute, without links.
     pub common_dir: PathBuf,
@@ -23,9 +23,23 @@ pub struct Repo {
     pub reftable: bool,
     /// Whether the history is cut off somewhere.
     pub shallow: bool,
+    /// `core.fileMode`: whether executable bits count.
+    pub file_mode: bool,
+    /// `core.ignoreCase`.
+    pub ignore_case: bool,
+    /// The repository's own `core.excludesFile`.
+    pub excludes: Option<PathBuf>,
+    /// Whether worktrees have configs of their own.
+    pub worktree_config: bool,
     /// The version of the git program.
     pub version: String,
+    /// What [`Repo::settings`] found.
+    #[serde(skip)]
+    settings: std::sync::Arc<std::sync::OnceLock<Vec<Setting>>>,
 }
+
+/// Scope, key, value.
+pub type Setting = (String, String, String);
 
 impl Repo {
     /// The repository `dir` is in, as git finds it: hooks' `GIT_DIR`, linked worktrees, bare layouts, submodules.
@@ -45,6 +59,7 @@ impl Repo {
                 "--show-object-format",
                 "--is-shallow-repository",
                 "--is-inside-work-tree",
+                "--show-cdup",
             ],
         )
         .with_inherited_location()
@@ -59,11 +74,9 @@ impl Repo {
         let path = |i: usize| canonical(Path::new(std::ffi::OsStr::from_bytes(field(i))));
         let (git_dir, common_dir) = (path(0)?, path(1)?);
         let text = |i: usize| String::from_utf8_lossy(field(i)).into_owned();
-        let toplevel = if text(4) == "true" {
-            let top = Call::new(dir, ["rev-parse", "--show-toplevel"]).with_inherited_location().run()?;
-            Some(canonical(Path::new(std::ffi::OsStr::from_bytes(top.strip_suffix(b"\n").unwrap_or(&top))))?)
-        } else {
-            None
+        let toplevel = match text(4).as_str() {
+            "true" => Some(canonical(&dir.join(text(5)))?),
+            _ => None,
         };
         let config = super::config_file::read(&common_dir)?;
         let bare = config.flag("core", None, "bare");
@@ -86,7 +99,12 @@ impl Repo {
             main_worktree,
             object_format: text(2),
             shallow: text(3) == "true",
+            file_mode: config.value("core", None, "filemode").is_none_or(|v| v != "false"),
+            ignore_case: config.flag("core", None, "ignorecase"),
+            excludes: config.value("core", None, "excludesfile").map(|e| super::config_file::expand_home(&e)),
+            worktree_config: config.flag("extensions", None, "worktreeconfig"),
             version,
+            settings: Default::default(),
         })
     }
 
@@ -157,8 +175,16 @@ impl Repo {
         if self.object_format == "sha256" { 64 } else { 40 }
     }
 
-    /// Every setting git sees, with its scope (`system`, `global`, `local`, `worktree`, `command`), in order.
-    pub fn settings(&self) -> Result<Vec<(String, String, String)>> {
+    /// Every setting git sees, with its scope (`system`, `global`, `local`, `worktree`, `command`), in order; asked once.
+    pub fn settings(&self) -> Result<&[Setting]> {
+        if self.settings.get().is_none() {
+            let found = self.ask_settings()?;
+            let _ = self.settings.set(found);
+        }
+        Ok(self.settings.get().map_or(&[], Vec::as_slice))
+    }
+
+    fn ask_settings(&self) -> Result<Vec<Setting>> {
         let out = self.call(["config", "--list", "-z", "--show-scope", "--includes"]).with_inherited_config().run()?;
         let mut parts = out.split(|b| *b == 0);
         let mut settings = Vec::new();

@@ -16,7 +16,7 @@ use nix::sys::stat::{FileStat, Mode as Perm, SFlag, fstatat};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A path in a worktree, exact bytes, slash-separated.
 pub type RelPath = Vec<u8>;
@@ -70,6 +70,7 @@ pub fn changes(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Chan
 struct Walk<'a> {
     index: &'a gix::index::File,
     repo: &'a Repo,
+    objects: &'a Objects,
     place: &'a Place<'a>,
     hash: gix::hash::Kind,
     trust_mode: bool,
@@ -90,22 +91,21 @@ fn quick(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Option<Cha
     if index.is_sparse() || index.link().is_some() {
         return Ok(None);
     }
-    let config = super::config_file::read(&repo.common_dir)?;
-    let trust_mode = config.value("core", None, "filemode").is_none_or(|v| v != "false");
-    if config.flag("core", None, "ignorecase") || config.flag("extensions", None, "worktreeconfig") {
+    if repo.ignore_case || repo.worktree_config {
         return Ok(None);
     }
     let mut walk = Walk {
         index: &index,
         repo,
+        objects,
         place,
         hash,
-        trust_mode,
+        trust_mode: repo.file_mode,
         out: Changes::default(),
         unknown: Vec::new(),
         uncertain: false,
     };
-    walk.staged(objects)?;
+    walk.staged()?;
     let root = nix::fcntl::open(place.worktree, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Perm::empty())
         .map_err(|e| Error::Files(crate::runtime::files::because("open", place.worktree)(e.into())))?;
     walk.directory(root, b"", 0..index.entries().len())?;
@@ -121,14 +121,14 @@ fn quick(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Option<Cha
 
 impl Walk<'_> {
     /// The index against the commit.
-    fn staged(&mut self, objects: &Objects) -> Result<()> {
+    fn staged(&mut self) -> Result<()> {
         let Some(head) = self.place.head else {
             for e in self.index.entries() {
                 self.out.modified.insert(e.path(self.index).to_vec());
             }
             return Ok(());
         };
-        let repo = objects.local();
+        let repo = self.objects.local();
         let commit = repo.find_commit(super::objects::to_gix(head)?).map_err(|e| Error::Object(e.to_string()))?;
         let tree = commit.tree_id().map_err(|e| Error::Object(e.to_string()))?.detach();
         if self.index.tree().is_some_and(|t| t.num_entries.is_some() && t.id == tree) {
@@ -356,31 +356,35 @@ impl Walk<'_> {
             let p = e.path(self.index).as_bytes();
             p == b".gitattributes" || p.ends_with(b"/.gitattributes")
         });
-        attributes || self.repo.common_dir.join("info/attributes").exists() || user_converts()
+        attributes
+            || self.repo.common_dir.join("info/attributes").exists()
+            || super::config_file::user_settings().converts
     }
 
     /// Which of the unknown names are ignored, and the files below the directories that are not.
     fn untracked(&mut self, unknown: Vec<RelPath>) -> Result<()> {
-        let options = gix::open::Options::default().open_path_as_is(true);
-        let mut permissions = gix::open::Permissions::all();
-        permissions.env = gix::open::permissions::Environment::isolated();
-        permissions.env.home = gix::sec::Permission::Allow;
-        permissions.env.xdg_config_home = gix::sec::Permission::Allow;
-        let repo = gix::open_opts(self.place.admin, options.permissions(permissions))
+        use gix::worktree::stack::{State, state};
+        let parse = gix::ignore::search::Ignore::default();
+        let mut buf = Vec::with_capacity(512);
+        let user = super::config_file::user_settings();
+        let excludes = self.repo.excludes.clone().unwrap_or_else(|| user.excludes.clone());
+        let globals = gix::ignore::Search::from_git_dir(&self.repo.common_dir, Some(excludes), &mut buf, parse)
             .map_err(|e| Error::Object(e.to_string()))?;
-        if repo.workdir().is_none_or(|w| !same_dir(w, self.place.worktree)) {
-            self.uncertain = true;
-            return Ok(());
-        }
-        let mut stack = repo
-            .excludes(self.index, None, gix::worktree::stack::state::ignore::Source::WorktreeThenIdMappingIfNotSkipped)
-            .map_err(|e| Error::Object(e.to_string()))?;
+        let source = state::ignore::Source::WorktreeThenIdMappingIfNotSkipped;
+        let ignore = state::Ignore::new(Default::default(), globals, None, source, parse);
+        let case = gix::glob::pattern::Case::Sensitive;
+        let state = State::IgnoreStack(ignore);
+        let mappings = state.id_mappings_from_index(self.index, self.index.path_backing(), case);
+        let mut stack = gix::worktree::Stack::new(self.place.worktree, state, case, buf, mappings);
+        let objects = self.objects.local();
         let mut todo = unknown;
         while let Some(path) = todo.pop() {
             let is_dir = path.ends_with(b"/");
             let trimmed = path.strip_suffix(b"/").unwrap_or(&path);
             let mode = if is_dir { Mode::DIR } else { Mode::FILE };
-            let platform = stack.at_entry(BStr::new(trimmed), Some(mode)).map_err(|e| Error::Object(e.to_string()))?;
+            let platform = stack
+                .at_entry(BStr::new(trimmed), Some(mode), &objects.objects)
+                .map_err(|e| Error::Object(e.to_string()))?;
             if platform.is_excluded() {
                 continue;
             }
@@ -408,28 +412,6 @@ impl Walk<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether the user's own settings convert line endings or name an attributes file; asked once a process.
-fn user_converts() -> bool {
-    static ANSWER: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *ANSWER.get_or_init(|| {
-        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        let xdg = std::env::var_os("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from);
-        if xdg.join("git/attributes").exists() || Path::new("/etc/gitattributes").exists() {
-            return true;
-        }
-        [PathBuf::from("/etc/gitconfig"), home.join(".gitconfig"), xdg.join("git/config")].iter().any(|p| {
-            std::fs::read_to_string(p).is_ok_and(|t| {
-                let t = t.to_ascii_lowercase();
-                ["autocrlf", "attributesfile", "[include", "eol"].iter().any(|k| t.contains(k))
-            })
-        })
-    })
-}
-
-fn same_dir(a: &Path, b: &Path) -> bool {
-    a == b || matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(x), Ok(y)) if x == y)
 }
 
 fn is_kind(stat: &FileStat, kind: SFlag) -> bool {

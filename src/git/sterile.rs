@@ -4,6 +4,7 @@
 //! alternate and a private object directory for what judging writes. No hook, filter, driver, textconv, fsmonitor, lazy
 //! fetch or nested repository's config can run: none of them is configured here.
 
+use super::attributes::Attributes;
 use super::command::Call;
 use super::objects::Objects;
 use super::repo::Repo;
@@ -11,6 +12,7 @@ use super::status::{Changes, Place};
 use super::{Error, Result};
 use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
+use crate::runtime::lock::Lock;
 use std::io::{BufReader, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Sterile {
     dir: PathBuf,
+    /// Beside the directory; says that its owner lives.
+    lock: Option<Lock>,
 }
 
 /// Which of the user's settings count in a status.
@@ -42,8 +46,10 @@ impl Sterile {
             std::env::temp_dir()
         };
         let dir = top.join(format!("git-agents-{}", crate::runtime::clock::random_hex(8)));
+        // Before the directory: one without a held lock is what a kill left.
+        let lock = Lock::take(&dir.with_extension("lock"))?;
         files::ensure_private_dir(&dir)?;
-        let sterile = Sterile { dir };
+        let sterile = Sterile { dir, lock: Some(lock) };
         let dir = &sterile.dir;
         for sub in ["objects", "objects/info", "refs", "info"] {
             std::fs::create_dir(dir.join(sub)).map_err(because("create", dir))?;
@@ -88,6 +94,24 @@ impl Drop for Sterile {
             use std::os::unix::fs::MetadataExt as _;
             // Expendable by definition; what cannot be deleted now is in the way of nothing.
             let _ = files::remove_tree(&self.dir, meta.dev());
+        }
+        if let Some(lock) = self.lock.take() {
+            lock.remove();
+        }
+    }
+}
+
+/// Removes the private git dirs of processes that are gone.
+pub fn heal(repo: &Repo) {
+    let top = repo.agents_dir().join("sterile");
+    for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
+        let dir = e.path().with_extension("");
+        if let Ok(Some(lock)) = Lock::try_take(&dir.with_extension("lock")) {
+            if let Ok(meta) = dir.symlink_metadata() {
+                use std::os::unix::fs::MetadataExt as _;
+                let _ = files::remove_tree(&dir, meta.dev());
+            }
+            lock.remove();
         }
     }
 }
@@ -140,7 +164,10 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
                 config.push_str(&format!("{} = {v}\n", &key[5..]));
             }
         }
-        excludes = Some(last("core.excludesfile").map_or_else(default_excludes, expand_home));
+        excludes = Some(last("core.excludesfile").map_or_else(
+            || super::config_file::user_settings().excludes.clone(),
+            |e| super::config_file::expand_home(&e),
+        ));
     }
     let sterile = Sterile::new(repo, &config)?;
     if let Some(head) = place.head {
@@ -169,18 +196,6 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
         call.arg(a);
     }
     parse_status(&call.within(Duration::from_secs(120)).run()?)
-}
-
-fn default_excludes() -> PathBuf {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    std::env::var_os("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from).join("git/ignore")
-}
-
-fn expand_home(value: String) -> PathBuf {
-    match value.strip_prefix("~/") {
-        Some(rest) => std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default().join(rest),
-        None => PathBuf::from(value),
-    }
 }
 
 fn parse_status(out: &[u8]) -> Result<Changes> {
@@ -217,13 +232,9 @@ pub fn merges(repo: &Repo, objects: &Objects, base: Option<&Oid>, pairs: &[(Oid,
     if pairs.is_empty() {
         return Ok(Vec::new());
     }
-    let sterile = Sterile::new(repo, &merge_settings(repo)?)?;
-    let tree = sterile.dir.join("tree");
-    files::ensure_private_dir(&tree)?;
-    if let Some(base) = base {
-        attributes_of(objects, base, &tree)?;
-    }
-    copy(&repo.common_dir.join("info/attributes"), &sterile.dir.join("info/attributes"))?;
+    let settings = repo.settings()?;
+    let sterile = Sterile::new(repo, &merge_settings(settings))?;
+    let tree = Attributes::read(repo, objects, base, settings)?.write(&sterile)?;
     let mut verdicts = Vec::with_capacity(pairs.len());
     while verdicts.len() < pairs.len() {
         let rest = &pairs[verdicts.len()..];
@@ -299,8 +310,9 @@ fn record(reader: &mut impl std::io::BufRead) -> Option<Merge> {
 }
 
 /// The settings of the user that decide how git merges, by value; nothing that runs a program.
-fn merge_settings(repo: &Repo) -> Result<String> {
+fn merge_settings(settings: &[(String, String, String)]) -> String {
     let allowed = [
+        "merge.default",
         "merge.renames",
         "merge.renamelimit",
         "merge.directoryrenames",
@@ -314,7 +326,7 @@ fn merge_settings(repo: &Repo) -> Result<String> {
         "core.precomposeunicode",
     ];
     let mut out = String::new();
-    for (_, key, value) in repo.settings()? {
+    for (_, key, value) in settings {
         if allowed.contains(&key.as_str())
             && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
             && let Some((section, name)) = key.split_once('.')
@@ -322,24 +334,5 @@ fn merge_settings(repo: &Repo) -> Result<String> {
             out.push_str(&format!("[{section}]\n{name} = {value}\n"));
         }
     }
-    Ok(out)
-}
-
-/// Writes the `.gitattributes` files of a commit below `tree`.
-fn attributes_of(objects: &Objects, commit: &Oid, tree: &Path) -> Result<()> {
-    let mut todo = vec![(tree.to_owned(), commit.clone())];
-    while let Some((dir, id)) = todo.pop() {
-        for e in objects.tree(&id)? {
-            let path = dir.join(std::ffi::OsStr::from_bytes(&e.name));
-            if e.is_tree {
-                todo.push((path, e.id));
-            } else if e.name == b".gitattributes"
-                && let Some(bytes) = objects.blob(&e.id)?
-            {
-                std::fs::create_dir_all(&dir).map_err(because("create", &dir))?;
-                files::write_atomic(&path, &bytes)?;
-            }
-        }
-    }
-    Ok(())
+    out
 }

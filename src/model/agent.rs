@@ -8,6 +8,13 @@ use std::fmt;
 #[serde(transparent)]
 pub struct Name(pub String);
 
+impl Name {
+    /// As a word of a command that a person may copy.
+    pub fn typed(&self) -> std::borrow::Cow<'_, str> {
+        super::text::shell_word(&self.0)
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -115,6 +115,15 @@ fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// One word of a command for a person to copy: as it is where no shell reads anything into it, else in single quotes.
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "_./@%+=:,-".contains(c);
+    if !word.is_empty() && word.chars().all(plain) && !word.starts_with('=') {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("'{}'", word.replace('\'', "'\\''")))
+}
+
 /// At most `columns` columns of a terminal; what was cut is shown by '…', which counts. Expects clean text.
 pub fn clip(text: &str, columns: usize) -> Cow<'_, str> {
     if text.width() <= columns {
@@ -229,6 +238,18 @@ fn ends_sentence(word: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_word_for_a_shell_is_that_word() {
+        for plain in ["x", "agents/csv-export", "a.b_c@1", "日本語"] {
+            assert_eq!(shell_word(plain), plain);
+        }
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        for hostile in ["$(x)", "a;b", "a b", "~", "=ls", "a`b`", "!!", "#a", "{a,b}", "a\\"] {
+            assert_eq!(shell_word(hostile), format!("'{hostile}'"));
+        }
+    }
 
     fn assert_safe(s: &str, input: &[u8]) {
         for c in s.chars() {

@@ -3,13 +3,17 @@
 use super::base;
 use super::create::{self, Planned};
 use super::naming::{self, Taken, Wish};
-use super::{Context, Error, Loaded, Result, plan};
+use super::record::RunDir;
+use super::unfinished::{self, Since};
+use super::{Context, Error, Loaded, Result, identity, plan};
 use crate::config::ApprovedPlan;
 use crate::git::command::Call;
 use crate::git::state::Registration;
 use crate::git::{refs, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::task::short_ref;
+use crate::model::tasks::check_name;
+use crate::model::text::shell_word;
 use crate::runtime::files;
 use std::path::{Path, PathBuf};
 
@@ -45,8 +49,11 @@ pub struct Adopted {
 /// Finds what `word` means.
 pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
     let managed = ctx.state.registrations()?.0;
+    // One whose adoption was cut short is adopted again.
+    let (cut_short, managed): (Vec<Registration>, Vec<Registration>) =
+        managed.into_iter().partition(|r| is_cut_short(ctx, r));
     let already = |r: &Registration| {
-        Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name))
+        Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name.typed()))
     };
     let as_path = cwd.join(word);
     if let Ok(path) = std::fs::canonicalize(&as_path)
@@ -58,6 +65,9 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
         if let Some(entry) = worktree::find_by_path(ctx.repo(), &path)? {
             if let Some(r) = managed.iter().find(|r| r.worktree.as_deref() == Some(entry.id.as_str())) {
                 return Err(already(r));
+            }
+            if let Some(r) = cut_short.iter().find(|r| r.path.as_ref() == Some(&entry.path)) {
+                return Ok(What::Branch(r.branch.clone()));
             }
             return Ok(What::Worktree(entry));
         }
@@ -86,6 +96,9 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
             if let Some(r) = managed.iter().find(|r| r.branch == full) {
                 return Err(already(r));
             }
+            if cut_short.iter().any(|r| r.branch == full) {
+                return Ok(What::Branch(full));
+            }
             if let Some(entry) =
                 worktree::list(ctx.repo())?.into_iter().find(|e| e.head == worktree::Head::Branch(full.clone()))
             {
@@ -113,6 +126,10 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
     ))
 }
 
+fn is_cut_short(ctx: &Context, r: &Registration) -> bool {
+    r.doing.as_deref() == Some("adopt") && RunDir::of(&ctx.state, &r.id).is_alive().is_ok_and(|alive| !alive)
+}
+
 fn remote(ctx: &Context) -> Result<String> {
     let out = ctx.repo().call(["remote"]).text()?;
     let remotes: Vec<&str> = out.lines().collect();
@@ -134,7 +151,10 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
             let full = format!("refs/heads/{branch}");
             let taken = Taken::read(ctx)?;
             if let Some(why) = taken.obstacle(&branch, &branch) {
-                return Err(Error::refused(why, format!("git agents adopt {branch}, or delete that branch first")));
+                return Err(Error::refused(
+                    why,
+                    format!("git agents adopt {}, or delete that branch first", shell_word(&branch)),
+                ));
             }
             let spec = format!("{reference}:{full}");
             Call::user_visible(&ctx.repo().common_dir, ["fetch", "--quiet", "--no-tags", &remote, &spec])
@@ -144,6 +164,9 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
         }
         What::Remote(full) => {
             let short = short_ref(&full).split_once('/').map(|(_, b)| b.to_owned()).unwrap_or_default();
+            if let Err(why) = check_name(&short) {
+                return Err(Error::refused(why, "'git switch -c NAME' makes a branch of it with another name"));
+            }
             let local = format!("refs/heads/{short}");
             let tip = refs::read(ctx.repo(), &full)?
                 .ok_or_else(|| Error::refused(format!("'{}' is gone", short_ref(&full)), "git fetch"))?;
@@ -152,7 +175,7 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
                 Some(_) => {
                     return Err(Error::refused(
                         format!("branch '{short}' exists already"),
-                        format!("git agents adopt {short}"),
+                        format!("git agents adopt {}", shell_word(&short)),
                     ));
                 }
             }
@@ -172,7 +195,7 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
                 (b.clone(), Some(entry))
             }
             _ => {
-                let hint = format!("git -C {} switch -c NAME", entry.path.display());
+                let hint = format!("git -C {} switch -c NAME", shell_word(&entry.path.to_string_lossy()));
                 return Err(Error::refused(format!("'{}' has no branch checked out", entry.path.display()), hint));
             }
         },
@@ -207,14 +230,32 @@ fn register(
     let short = short_ref(branch).to_owned();
     let as_base = base::Base { name: base.to_owned(), commit: fork, note: None };
     let held = ctx.state.lock()?;
+    super::repair::repair(ctx, &held)?;
+    for r in ctx.state.registrations()?.0.iter().filter(|r| r.branch == branch && is_cut_short(ctx, r)) {
+        if let Some(entry) = identity::entry_of(ctx, r)?.filter(unfinished::is_checked_out) {
+            // All but the last step was done.
+            let done = Registration { doing: None, path: None, ..r.clone() };
+            ctx.state.register(&held, &done)?;
+            identity::unlock_worktree(ctx, &done)?;
+            return Ok(Adopted { name: done.name.0, path: entry.path });
+        }
+        unfinished::give_up(ctx, &held, r, Since::Earlier)?;
+    }
     let registered = ctx.state.registrations()?.0;
+    if let Some(r) = registered.iter().find(|r| r.branch == branch) {
+        return Err(Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name)));
+    }
     // The handle is the branch without the prefix of ours; where that is taken, the branch.
     let handle = short.strip_prefix(&loaded.settings.branch_prefix).unwrap_or(&short).to_owned();
-    let name = if registered.iter().any(|r| r.name.0 == handle) { short.clone() } else { handle };
+    let usable = check_name(&handle).is_ok() && !registered.iter().any(|r| r.name.0 == handle);
+    let name = if usable { handle } else { short.clone() };
+    if let Err(why) = check_name(&name) {
+        return Err(Error::refused(why, "'git branch -m' gives it another name"));
+    }
     if registered.iter().any(|r| r.name.0 == name) {
         return Err(Error::refused(
             format!("an agent named '{name}' exists already"),
-            format!("git agents show {name}"),
+            format!("git agents show {}", shell_word(&name)),
         ));
     }
     let task = create::task_skeleton(&name, &short, &as_base, Origin::Adopt);
@@ -232,11 +273,13 @@ fn register(
                 Wish { name: &name, branch: &short, base: &as_base, dir: &loaded.settings.worktree_dir, batch: None };
             let path = naming::place(ctx, &wish)?;
             naming::check_free(&path)?;
-            let planned = Planned { task, path: path.clone() };
-            let (mut reg, _) = create::write(ctx, &held, std::iter::once((&planned, Some("adopt"))))?.remove(0);
-            drop(held);
             let plan = plan::run_plan(ctx, loaded, approved, path.clone(), None)?;
+            let planned = Planned { task, path: path.clone() };
+            let (mut reg, _, run, lock) = create::write_locked(ctx, &held, &planned, "adopt")?;
+            drop(held);
             create::check_out_branch(ctx, &mut reg, &plan)?;
+            let _ = std::fs::remove_file(run.file("state.json"));
+            drop(lock);
             Ok(Adopted { name, path })
         }
     }

@@ -36,17 +36,23 @@ impl From<&Path> for JsonPath {
 }
 
 impl JsonPath {
-    /// For people.
-    pub fn text(&self) -> String {
+    /// Its bytes.
+    pub fn raw(&self) -> Vec<u8> {
         match self {
-            JsonPath::Text(s) => s.clone(),
-            JsonPath::Bytes { bytes } => format!("(base64) {bytes}"),
+            JsonPath::Text(s) => s.clone().into_bytes(),
+            JsonPath::Bytes { bytes } => from_base64(bytes),
         }
+    }
+
+    /// For people, safe for a terminal: as git shows it.
+    pub fn shown(&self) -> String {
+        crate::model::text::safe_path(&self.raw())
     }
 }
 
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     for chunk in bytes.chunks(3) {
         let n = chunk.iter().fold(0u32, |a, b| a << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
@@ -56,6 +62,20 @@ fn base64(bytes: &[u8]) -> String {
             } else {
                 out.push('=');
             }
+        }
+    }
+    out
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (mut bits, mut count) = (0u32, 0);
+    for six in text.bytes().filter_map(|b| ALPHABET.iter().position(|a| *a == b)) {
+        bits = bits << 6 | six as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
         }
     }
     out
@@ -262,4 +282,21 @@ pub struct StatusAnswer {
     pub unmanaged: Vec<UnmanagedAnswer>,
     pub batches: Vec<BatchAnswer>,
     pub holds: Vec<HoldAnswer>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_text_keeps_its_bytes() {
+        for bytes in [&b"a\xff"[..], b"\xff\xfe\xfd", b"plain", b"", b"\x80", b"a/\xc3(/b\n"] {
+            let path = JsonPath::from(bytes);
+            assert_eq!(path.raw(), bytes);
+            assert_eq!(std::str::from_utf8(bytes).is_ok(), matches!(path, JsonPath::Text(_)));
+        }
+        // As `base64` prints it.
+        assert_eq!(JsonPath::from(&b"a\xff"[..]), JsonPath::Bytes { bytes: "Yf8=".into() });
+        assert_eq!(JsonPath::from(&b"a\xff"[..]).shown(), "\"a\\377\"");
+    }
 }

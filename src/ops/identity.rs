@@ -65,7 +65,7 @@ pub fn unlock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
 
 /// Refuses to start anything in a worktree that is not, or no longer, what was registered.
 pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry> {
-    let wrong = |what: String| Error::refused(what, format!("git agents show {}", reg.name));
+    let wrong = |what: String| Error::refused(what, format!("git agents show {}", reg.name.typed()));
     let entry = entry_of(ctx, reg)?.ok_or_else(|| wrong(format!("the worktree of '{}' is gone", reg.name)))?;
     match entry.link() {
         worktree::Link::Good => {}

@@ -100,6 +100,8 @@ impl Inventory {
             let tip = refs.get(&branch).cloned();
             agents.push(Agent { reg: Registration { branch, ..reg }, task, damaged, entry, record, run, tip });
         }
+        // A batch in the order of its list; everything else as it was registered.
+        agents.sort_by_key(|a| (a.task.batch.is_some(), a.task.batch, a.task.number));
         Ok(Inventory { agents, damaged, refs, worktrees, journal })
     }
 
@@ -232,6 +234,19 @@ fn dirty(ctx: &Context, place: &Place<'_>) -> Result<Dirty> {
     Ok(Dirty { modified: c.modified.len(), untracked: c.untracked.len(), conflicted: c.conflicted.len() })
 }
 
+/// Own commits, where there is a branch, and the number of commits of the base that are not on it.
+fn ahead_and_behind(
+    ctx: &Context,
+    inv: &Inventory,
+    a: &Agent,
+    base: Option<&Oid>,
+) -> Result<(Option<Vec<Oid>>, Option<usize>)> {
+    let Some(tip) = &a.tip else { return Ok((None, None)) };
+    let own = own_commits(ctx, inv, a)?;
+    let behind = base.map(|b| ctx.state.objects.commits_beyond(b, std::slice::from_ref(tip), 10_000)).transpose()?;
+    Ok((Some(own), behind.map(|b| b.len())))
+}
+
 /// Everything about one agent.
 pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) -> Result<AgentAnswer> {
     let mut findings = Vec::new();
@@ -240,6 +255,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     let link = a.entry.as_ref().map(worktree::Entry::link);
     let mut zombie = None;
+    let live = a.run.is_alive()?;
     match (&a.entry, &link) {
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
         (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
@@ -248,8 +264,12 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     match a.reg.doing.as_deref() {
         Some("remove") => zombie = Some(Zombie::HalfRemoved),
-        Some(step @ ("create" | "checkout")) if !a.state().is_some_and(RunState::is_live) => {
-            findings.push(format!("its creation stopped at '{step}'; 'retry' goes on, 'rm' takes it back"));
+        Some("create" | "checkout") if !live => {
+            let on = if a.task.assistant.is_some() { "'retry' goes on, " } else { "" };
+            findings.push(format!("its creation was cut short; {on}'rm' takes it back"));
+        }
+        Some("adopt") if !live => {
+            findings.push("its adoption was cut short; 'adopt' again goes on, 'rm' takes it back".to_owned());
         }
         _ => {}
     }
@@ -277,15 +297,14 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
         _ => None,
     };
     let base_tip = inv.base_tip(a);
-    let own = own_commits(ctx, inv, a)?;
-    let behind = match (&a.tip, &base_tip) {
-        (Some(tip), Some(base)) => {
-            Some(ctx.state.objects.commits_beyond(base, std::slice::from_ref(tip), 10_000)?.len())
-        }
-        _ => None,
-    };
+    let counted = ahead_and_behind(ctx, inv, a, base_tip.as_ref());
+    // Damaged history is a finding about this one; the others are answered all the same.
+    let (own, behind) = counted.unwrap_or_else(|e| {
+        findings.push(format!("its history cannot be read: {e}"));
+        (None, None)
+    });
     let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed)).is_some();
-    let branch_state = a.tip.as_ref().map(|_| {
+    let branch_state = own.as_ref().map(|own| {
         if landed.is_some() || noted {
             BranchState::Landed
         } else if own.is_empty() {
@@ -301,7 +320,6 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     let file = |name: &str| Some(a.run.file(name)).filter(|p| p.exists()).map(|p| JsonPath::from(p.as_path()));
     let record = a.record.as_ref();
-    let live = record.is_some_and(|r| r.state.is_live());
     Ok(AgentAnswer {
         name: a.reg.name.clone(),
         id: a.reg.id.0.clone(),
@@ -326,7 +344,11 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             state: a.state(),
             attempt: record.map_or(0, |r| r.attempt),
             attempts_left: record.map_or(0, |r| r.attempts_left),
-            pid: if live { a.run.address().map(|x| x.supervisor.pid) } else { None },
+            pid: if record.is_some_and(|r| r.state.is_live()) {
+                a.run.address().map(|x| x.supervisor.pid)
+            } else {
+                None
+            },
             started: record.and_then(|r| r.started.clone()),
             ended: record.and_then(|r| r.ended.clone()),
             exit_code: record.and_then(|r| r.exit_code),
@@ -345,7 +367,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             },
         },
         branch_state,
-        ahead: a.tip.as_ref().map(|_| own.len()),
+        ahead: own.map(|own| own.len()),
         behind,
         landed_as: landed,
         upstream: None,

@@ -20,6 +20,8 @@ pub mod retry;
 pub mod safe;
 pub mod select;
 pub mod start;
+pub mod typed;
+pub mod unfinished;
 
 use crate::config::{self, Settings};
 use crate::git::{self, repo::Repo, state::State};

@@ -1,49 +1,56 @@
 //! Who meets whom: the one function that judges pairs. Report, status and demo only read its answer.
 //!
 //! Candidates by meeting paths, the verdict by git's own merge of the two commits in the sterile dir. Levels between
-//! `file` and `conflict` are not told apart here.
+//! `file` and `conflict` are not told apart here. What cannot be told is *unknown*, which is never "free": a missing
+//! object, no common history, a path that a program of the repository's merges, an answer that depends on attributes
+//! one of the two changes.
 
-use super::{Context, Result};
+use super::Context;
+use crate::git::attributes;
 use crate::git::sterile::{self, Merge};
 use crate::model::agent::Oid;
 use crate::model::overlap::{Level, Pair, Side};
-use std::collections::BTreeSet;
+use crate::model::text::safe_path;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Paths = BTreeSet<Vec<u8>>;
 
 /// The pairs with a level above `none`, or that could not be told. Pairs inside a group are left out. `base` gives the
 /// attributes.
-pub fn verdicts(ctx: &Context, base: &Oid, sides: &[Side]) -> Result<Vec<Pair>> {
-    let changed: Vec<std::result::Result<BTreeSet<Vec<u8>>, String>> =
-        super::inventory::in_parallel(sides, |s| Ok(changed_paths(ctx, base, &s.commit).map_err(|e| e.to_string())))?;
+pub fn verdicts(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Pair> {
+    let changed = changes(ctx, base, sides);
+    let unknown = |a, b, why: String| Pair { a, b, level: None, paths: Vec::new(), unknown: Some(why) };
     let mut pairs = Vec::new();
-    let mut asked: Vec<(usize, usize)> = Vec::new();
+    let mut asked: Vec<(usize, usize, Paths)> = Vec::new();
     for a in 0..sides.len() {
         for b in a + 1..sides.len() {
             if sides[a].group.is_some() && sides[a].group == sides[b].group {
                 continue;
             }
             match (&changed[a], &changed[b]) {
-                (Ok(x), Ok(y)) if meet(x, y) => asked.push((a, b)),
+                (Ok(x), Ok(y)) if meet(x, y) => match stacked(ctx, &sides[a], &sides[b]) {
+                    // One builds on the other: landing both is landing the later one.
+                    Ok(true) => {}
+                    Ok(false) => asked.push((a, b, x.intersection(y).cloned().collect())),
+                    Err(e) => pairs.push(unknown(a, b, e.to_string())),
+                },
                 (Ok(_), Ok(_)) => {}
-                (Err(why), _) | (_, Err(why)) => {
-                    pairs.push(Pair { a, b, level: None, paths: Vec::new(), unknown: Some(why.clone()) });
-                }
+                (Err(why), _) | (_, Err(why)) => pairs.push(unknown(a, b, why.clone())),
             }
         }
     }
+    let drivers = drivers(ctx, base, asked.iter().flat_map(|(_, _, p)| p).cloned().collect());
     let commits: Vec<(Oid, Oid)> =
-        asked.iter().map(|(a, b)| (sides[*a].commit.clone(), sides[*b].commit.clone())).collect();
-    let merges = sterile::merges(ctx.repo(), &ctx.state.objects, Some(base), &commits)?;
-    for ((a, b), merge) in asked.into_iter().zip(merges) {
-        match merge {
+        asked.iter().map(|(a, b, _)| (sides[*a].commit.clone(), sides[*b].commit.clone())).collect();
+    let mut merges = judged(ctx, base, &commits);
+    doubt_attributes(ctx, sides, &changed, &asked, &mut merges);
+    for ((a, b, paths), merge) in asked.into_iter().zip(merges) {
+        match without_programs(merge, &paths, &drivers) {
             Merge::Conflict(paths) => pairs.push(Pair { a, b, level: Some(Level::Conflict), paths, unknown: None }),
-            Merge::Unknown(why) => pairs.push(Pair { a, b, level: None, paths: Vec::new(), unknown: Some(why) }),
+            Merge::Unknown(why) => pairs.push(unknown(a, b, why)),
+            Merge::Clean(_) if paths.is_empty() => {}
             Merge::Clean(_) => {
-                if let (Ok(x), Ok(y)) = (&changed[a], &changed[b]) {
-                    let paths: Vec<Vec<u8>> = x.intersection(y).cloned().collect();
-                    if !paths.is_empty() {
-                        pairs.push(Pair { a, b, level: Some(Level::File), paths, unknown: None });
-                    }
-                }
+                pairs.push(Pair { a, b, level: Some(Level::File), paths: paths.into_iter().collect(), unknown: None });
             }
         }
     }
@@ -51,34 +58,126 @@ pub fn verdicts(ctx: &Context, base: &Oid, sides: &[Side]) -> Result<Vec<Pair>> 
         let rank = |p: &Pair| std::cmp::Reverse(p.level);
         (rank(x), &x.paths, x.a, x.b).cmp(&(rank(y), &y.paths, y.a, y.b))
     });
-    Ok(pairs)
+    pairs
 }
 
-/// The verdict of merging each side into the base as it is now: `None` clean, else the pair's words.
-pub fn with_base(ctx: &Context, base: &Oid, sides: &[Side]) -> Result<Vec<Merge>> {
-    let pairs: Vec<(Oid, Oid)> = sides.iter().map(|s| (base.clone(), s.commit.clone())).collect();
-    Ok(sterile::merges(ctx.repo(), &ctx.state.objects, Some(base), &pairs)?)
+/// The verdict of merging each side into the base as it is now.
+pub fn with_base(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Merge> {
+    let commits: Vec<(Oid, Oid)> = sides.iter().map(|s| (base.clone(), s.commit.clone())).collect();
+    let merges = judged(ctx, base, &commits);
+    let changed = changes(ctx, base, sides);
+    let drivers = drivers(ctx, base, changed.iter().flatten().flatten().cloned().collect());
+    let with = merges.into_iter().zip(sides).zip(&changed).map(|((merge, side), changed)| {
+        if matches!(drivers.as_ref(), Ok(d) if d.is_empty()) {
+            return merge;
+        }
+        let on_base = paths_since(ctx, &side.commit, base);
+        match (changed, on_base) {
+            (Ok(x), Ok(y)) => without_programs(merge, &x.intersection(&y).cloned().collect(), &drivers),
+            (Err(why), _) => Merge::Unknown(why.clone()),
+            (_, Err(why)) => Merge::Unknown(why),
+        }
+    });
+    with.collect()
+}
+
+/// git's merges, with the attributes of `attributes`.
+fn judged(ctx: &Context, attributes: &Oid, pairs: &[(Oid, Oid)]) -> Vec<Merge> {
+    let merges = sterile::merges(ctx.repo(), &ctx.state.objects, Some(attributes), pairs);
+    let merges = merges.unwrap_or_else(|e| vec![Merge::Unknown(e.to_string()); pairs.len()]);
+    let words = |m| match m {
+        Merge::Unknown(why) if why.contains("unrelated histories") => Merge::Unknown(no_common(ctx)),
+        m => m,
+    };
+    merges.into_iter().map(words).collect()
+}
+
+fn no_common(ctx: &Context) -> String {
+    if ctx.repo().shallow {
+        "the history here is shallow; 'git fetch --unshallow' brings the rest".into()
+    } else {
+        "not comparable: no common history".into()
+    }
+}
+
+/// Landing a side brings its attributes along: where one changes them, the pair is judged with its attributes as well,
+/// and a difference is unknown.
+fn doubt_attributes(
+    ctx: &Context,
+    sides: &[Side],
+    changed: &[Result<Paths, String>],
+    asked: &[(usize, usize, Paths)],
+    merges: &mut [Merge],
+) {
+    let is_file = |p: &Vec<u8>| p == b".gitattributes" || p.ends_with(b"/.gitattributes");
+    for (s, side) in sides.iter().enumerate() {
+        if !changed[s].as_ref().is_ok_and(|c| c.iter().any(is_file)) {
+            continue;
+        }
+        let of_side: Vec<usize> = (0..asked.len()).filter(|i| asked[*i].0 == s || asked[*i].1 == s).collect();
+        let commits: Vec<(Oid, Oid)> =
+            of_side.iter().map(|i| (sides[asked[*i].0].commit.clone(), sides[asked[*i].1].commit.clone())).collect();
+        for (i, other) in of_side.into_iter().zip(judged(ctx, &side.commit, &commits)) {
+            let same = std::mem::discriminant(&merges[i]) == std::mem::discriminant(&other);
+            if !same && !matches!(merges[i], Merge::Unknown(_)) {
+                merges[i] = Merge::Unknown(format!("it depends on '.gitattributes', which '{}' changes", side.name));
+            }
+        }
+    }
+}
+
+/// The paths that a program merges, with its name.
+fn drivers(ctx: &Context, base: &Oid, paths: Paths) -> Result<BTreeMap<Vec<u8>, String>, String> {
+    attributes::custom_drivers(ctx.repo(), &ctx.state.objects, base, &paths).map_err(|e| e.to_string())
+}
+
+/// `merge` where no program would have been asked; else a conflict elsewhere still is one, and the rest is unknown.
+fn without_programs(merge: Merge, both: &Paths, drivers: &Result<BTreeMap<Vec<u8>, String>, String>) -> Merge {
+    let drivers = match drivers {
+        Ok(d) => d,
+        Err(why) => return Merge::Unknown(why.clone()),
+    };
+    let Some((path, driver)) = both.iter().find_map(|p| drivers.get_key_value(p)) else { return merge };
+    match merge {
+        Merge::Conflict(paths) if paths.iter().any(|p| !drivers.contains_key(p)) => Merge::Conflict(paths),
+        Merge::Unknown(why) => Merge::Unknown(why),
+        _ => Merge::Unknown(format!("'{}' is merged by the program '{driver}', which is not run", safe_path(path))),
+    }
+}
+
+fn stacked(ctx: &Context, a: &Side, b: &Side) -> super::Result<bool> {
+    let o = &ctx.state.objects;
+    Ok(o.is_ancestor(&a.commit, &b.commit)? || o.is_ancestor(&b.commit, &a.commit)?)
+}
+
+/// What each side changes, or why that cannot be told.
+fn changes(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Result<Paths, String>> {
+    let found = super::inventory::in_parallel(sides, |s| Ok(paths_since(ctx, base, &s.commit)));
+    found.unwrap_or_else(|e| vec![Err(e.to_string()); sides.len()])
 }
 
 /// Paths that differ between the merge base and the commit. No rename is followed: source and destination are both there.
-fn changed_paths(ctx: &Context, base: &Oid, commit: &Oid) -> Result<BTreeSet<Vec<u8>>> {
-    let from = ctx.state.objects.merge_bases(base, commit)?;
-    let mut out = BTreeSet::new();
-    for m in &from {
-        out.extend(ctx.state.objects.changed_paths(m, commit)?);
-    }
+fn paths_since(ctx: &Context, base: &Oid, commit: &Oid) -> Result<Paths, String> {
+    let objects = &ctx.state.objects;
+    let from = objects.merge_bases(base, commit).map_err(|e| e.to_string())?;
     if from.is_empty() {
-        return Err(super::Error::Refused { what: "no common history with the base".into(), hint: None });
+        return Err(no_common(ctx));
+    }
+    let mut out = Paths::new();
+    for m in &from {
+        out.extend(objects.changed_paths(m, commit).map_err(|e| e.to_string())?);
     }
     Ok(out)
 }
 
 /// Whether two change sets may interact: the same path, a file where the other has a directory, or something below a
 /// directory the other took away (every path of which is in its set). Never too few.
-fn meet(x: &BTreeSet<Vec<u8>>, y: &BTreeSet<Vec<u8>>) -> bool {
-    let dirs = |set: &BTreeSet<Vec<u8>>| -> BTreeSet<Vec<u8>> {
-        set.iter().flat_map(|p| parents(p).map(<[u8]>::to_vec).collect::<Vec<_>>()).collect()
+fn meet(x: &Paths, y: &Paths) -> bool {
+    // The top counts for what lies in it directly: it can be renamed into a directory as well.
+    let of = |p: &Vec<u8>| -> Vec<Vec<u8>> {
+        if p.contains(&b'/') { parents(p).map(<[u8]>::to_vec).collect() } else { vec![Vec::new()] }
     };
+    let dirs = |set: &Paths| -> Paths { set.iter().flat_map(of).collect() };
     if x.intersection(y).next().is_some() {
         return true;
     }

@@ -14,6 +14,10 @@ use std::path::PathBuf;
 /// handed over; nothing in it is looked up again later.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunPlan {
+    /// The repository, as found when this was planned.
+    pub repository: crate::git::repo::Repo,
+    /// Whether a post-checkout hook may be there, so that git is asked to run it.
+    pub post_checkout: bool,
     /// Where the tree will be.
     pub path: PathBuf,
     /// The repository's label.
@@ -36,8 +40,11 @@ pub struct RunPlan {
     pub setup: Vec<CommandSpec>,
     /// What `retry --cost` allows instead of the task's own limit.
     pub cost_override: Option<f64>,
-    /// Scripts in the repository that the approved commands name, with the digests they were approved with.
+    /// Scripts in the repository that the approved setup commands name, with the digests they were approved with.
     pub scripts: BTreeMap<String, Option<String>>,
+    /// The same for what the assistant's own command names.
+    #[serde(default)]
+    pub assistant_scripts: BTreeMap<String, Option<String>>,
     /// The assistant.
     pub adapter: Option<Adapter>,
     /// Untracked files that are not work.
@@ -123,9 +130,14 @@ fn from_commit(ctx: &Context) -> Result<Option<Project>> {
     Ok(Some(config::project::parse(&bytes, &origin).map_err(|mistakes| config::Error::Project { mistakes })?))
 }
 
+/// What the project's file runs or gives away.
+pub fn wanted(ctx: &Context, project: &Project) -> config::Wanted {
+    config::wanted(project, &|path| script(ctx, path))
+}
+
 /// Asks the gate about the commands of the project's file.
 pub fn approval(ctx: &Context, project: &Project) -> Result<Approval> {
-    let wanted = config::wanted(project, &|path| script(ctx, path));
+    let wanted = wanted(ctx, project);
     if wanted.is_empty() {
         return Ok(Approval::Approved(ApprovedPlan::nothing()));
     }
@@ -181,6 +193,8 @@ pub fn run_plan(
     let mut throw_away = s.throw_away.clone();
     throw_away.extend(approved.throw_away().iter().cloned());
     Ok(RunPlan {
+        repository: ctx.repo().clone(),
+        post_checkout: may_have_hook(ctx, "post-checkout")?,
         path,
         repo: ctx.repo().label(),
         source: loaded.source.clone(),
@@ -192,7 +206,8 @@ pub fn run_plan(
         submodules: approved.submodules().word().to_owned(),
         setup: approved.setup().to_vec(),
         cost_override: None,
-        scripts: approved.scripts().clone(),
+        scripts: approved.setup_scripts(),
+        assistant_scripts: assistant.map(|name| approved.assistant_scripts(name)).unwrap_or_default(),
         adapter,
         throw_away,
         commit_leftovers: s.uncommitted == settings::Uncommitted::Commit,
@@ -207,6 +222,12 @@ pub fn run_plan(
         stop_grace_s: s.stop_grace_s,
         capture_interval_s: s.capture_interval_s,
     })
+}
+
+/// Whether a hook may be there: a file in the usual place, a place of the user's own, or one in git's config (2.54).
+fn may_have_hook(ctx: &Context, name: &str) -> Result<bool> {
+    let elsewhere = ctx.repo().settings()?.iter().any(|(_, k, _)| k == "core.hookspath" || k.starts_with("hook."));
+    Ok(elsewhere || ctx.repo().common_dir.join("hooks").join(name).exists())
 }
 
 /// The row of the table for `name`, with what the approved project file says about it.
@@ -235,6 +256,42 @@ pub fn resolve_adapter(approved: &ApprovedPlan, name: &str) -> Result<Adapter> {
             ),
         )
     })
+}
+
+/// The values of templates in an agent's commands.
+pub fn values(
+    ctx: &Context,
+    id: &crate::model::agent::AgentId,
+    task: &crate::model::task::Task,
+    repo: &str,
+    worktree: &std::path::Path,
+) -> BTreeMap<&'static str, String> {
+    let main = ctx.repo().main_worktree.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+    BTreeMap::from([
+        ("name", task.name.0.clone()),
+        ("slug", task.slug.0.clone()),
+        ("id", id.short().to_owned()),
+        ("branch", task.branch_short().to_owned()),
+        ("base", task.base_short().to_owned()),
+        ("repo", repo.to_owned()),
+        ("worktree", worktree.display().to_string()),
+        ("main", main),
+        ("batch", task.batch.map(|b| b.to_string()).unwrap_or_default()),
+    ])
+}
+
+/// Reads a script as it stands in `worktree` now, to compare it with what was approved. Only regular files count.
+pub fn script_in(worktree: &std::path::Path) -> impl Fn(&str) -> Option<Vec<u8>> + '_ {
+    |path| {
+        let file = worktree.join(path);
+        let regular = std::fs::symlink_metadata(&file).ok().is_some_and(|m| m.is_file());
+        regular.then(|| std::fs::read(file).ok())?
+    }
+}
+
+/// Why nothing runs: scripts that are other than approved.
+pub fn not_as_approved(changed: &[String]) -> String {
+    format!("'{}' is not as approved; 'git agents trust' shows what is", changed.join("', '"))
 }
 
 /// Writes the plan into the run folder.

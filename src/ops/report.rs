@@ -2,6 +2,7 @@
 
 use super::answer::JsonPath;
 use super::inventory::{Agent, Inventory, own_commits};
+use super::typed::Typed;
 use super::{Context, Result, overlap};
 use crate::git::status::{self, Place};
 use crate::git::sterile::Merge;
@@ -12,6 +13,7 @@ use crate::model::overlap::{Level, Side, landing_order};
 use crate::model::task::short_ref;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// What a person should do about an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -156,7 +158,8 @@ pub struct Report {
 
 /// The report over `agents`.
 pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u64>) -> Result<Report> {
-    let mut answers = super::inventory::in_parallel(agents, |a| one(ctx, inv, a))?;
+    let typed = Typed::read(ctx)?;
+    let mut answers = super::inventory::in_parallel(agents, |a| Ok(one(ctx, inv, a, &typed)))?;
     // Pairs are judged within one base: what lands elsewhere does not meet here.
     let mut order = Vec::new();
     let mut bases: Vec<String> = agents.iter().map(|a| a.reg.base.clone()).collect();
@@ -165,7 +168,8 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
     for base_name in &bases {
         let members: Vec<usize> = (0..agents.len())
             .filter(|i| {
-                agents[*i].reg.base == *base_name && agents[*i].tip.is_some() && !answers[*i].commits.is_empty()
+                let has_work = !answers[*i].commits.is_empty() || is_unreadable(&answers[*i]);
+                agents[*i].reg.base == *base_name && agents[*i].tip.is_some() && has_work
             })
             .collect();
         let Some(base) = members.first().and_then(|i| inv.base_tip(agents[*i])) else {
@@ -181,7 +185,7 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
                 Some(Side { name: a.reg.name.0.clone(), commit: a.tip.clone()?, group: a.task.group.clone() })
             })
             .collect();
-        for (i, merge) in members.iter().zip(overlap::with_base(ctx, &base, &sides)?) {
+        for (i, merge) in members.iter().zip(overlap::with_base(ctx, &base, &sides)) {
             let c = &mut answers[*i];
             match merge {
                 Merge::Clean(_) => c.conflicts.with_base = Some(Vec::new()),
@@ -194,7 +198,7 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
                 }
             }
         }
-        let pairs = overlap::verdicts(ctx, &base, &sides)?;
+        let pairs = overlap::verdicts(ctx, &base, &sides);
         for p in &pairs {
             for (me, other) in [(p.a, p.b), (p.b, p.a)] {
                 let paths: Vec<JsonPath> = p.paths.iter().map(|x| x.as_slice().into()).collect();
@@ -217,6 +221,7 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
     for a in &mut answers {
         judge(a);
     }
+    let (land, push) = if bases.len() == 1 { all_ready(agents, &answers, &order, &typed) } else { (None, None) };
     Ok(Report {
         version: 1,
         batch,
@@ -224,8 +229,8 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
         agents: answers,
         order,
         merged: None,
-        land: None,
-        push: None,
+        land,
+        push,
     })
 }
 
@@ -255,7 +260,49 @@ fn judge(a: &mut AgentReport) {
     }
 }
 
-fn one(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
+/// One line each for all that are ready and do not meet one that goes before, in the order of landing.
+fn all_ready(
+    agents: &[&Agent],
+    answers: &[AgentReport],
+    order: &[OrderAnswer],
+    typed: &Typed,
+) -> (Option<String>, Option<String>) {
+    let mut taken: Vec<&Name> = Vec::new();
+    let mut branches = Vec::new();
+    for o in order {
+        let Some(i) = answers.iter().position(|a| a.name == o.name) else { continue };
+        let doubt = |w: &WithAgent| w.level.is_none() && taken.contains(&&w.agent);
+        let stops = o.conflicts_with_landed.iter().any(|n| taken.contains(&n));
+        if answers[i].verdict == Verdict::Ready && !stops && !answers[i].conflicts.with_agents.iter().any(doubt) {
+            taken.push(&o.name);
+            branches.push(typed.rev(&agents[i].reg.branch));
+        }
+    }
+    if branches.is_empty() {
+        return (None, None);
+    }
+    let land: Vec<String> = branches.iter().map(|b| format!("git merge --no-edit {b}")).collect();
+    (Some(land.join(" && ")), typed.remote().map(|r| format!("git push {r} {}", branches.join(" "))))
+}
+
+const UNREADABLE: &str = "its commits cannot be read";
+
+fn is_unreadable(a: &AgentReport) -> bool {
+    a.reasons.iter().any(|r| r.starts_with(UNREADABLE))
+}
+
+/// What is to be said about one agent. What cannot be read is a reason to look, never an end of the report.
+fn one(ctx: &Context, inv: &Inventory, a: &Agent, typed: &Typed) -> AgentReport {
+    let mut reasons = Vec::new();
+    let (commits, files) = work(ctx, inv, a).unwrap_or_else(|e| {
+        reasons.push(format!("{UNREADABLE}: {e}"));
+        (Vec::new(), Vec::new())
+    });
+    facts(ctx, inv, a, typed, commits, files, reasons)
+}
+
+/// Its commits, oldest first, and the files they change.
+fn work(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<(Vec<CommitAnswer>, Vec<FileAnswer>)> {
     let own = own_commits(ctx, inv, a)?;
     // Landed work is no longer beyond the base: the journal has noted which commits were its own.
     let own = if own.is_empty() { noted_commits(inv, a) } else { own };
@@ -265,12 +312,35 @@ fn one(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
             commits.push(CommitAnswer { id: c.id, subject: crate::model::text::one_line(&c.subject, 200) });
         }
     }
-    let from = super::inventory::start_commit(inv.journal.get(&a.reg.id)).unwrap_or_else(|| a.reg.fork.clone());
     let files = match &a.tip {
-        Some(tip) if !commits.is_empty() => numstat(ctx, &from, tip)?,
+        Some(tip) if !commits.is_empty() => numstat(ctx, &since(ctx, inv, a, tip)?, tip)?,
         _ => Vec::new(),
     };
-    let mut reasons = Vec::new();
+    Ok((commits, files))
+}
+
+/// What its work is compared with: where it started, or where the base was when it was merged in last.
+fn since(ctx: &Context, inv: &Inventory, a: &Agent, tip: &Oid) -> Result<Oid> {
+    let start = super::inventory::start_commit(inv.journal.get(&a.reg.id)).unwrap_or_else(|| a.reg.fork.clone());
+    if let Some(base) = inv.base_tip(a)
+        && let Some(met) = ctx.state.objects.merge_bases(&base, tip)?.into_iter().next()
+        && met != *tip
+        && ctx.state.objects.is_ancestor(&start, &met)?
+    {
+        return Ok(met);
+    }
+    Ok(start)
+}
+
+fn facts(
+    ctx: &Context,
+    inv: &Inventory,
+    a: &Agent,
+    typed: &Typed,
+    commits: Vec<CommitAnswer>,
+    files: Vec<FileAnswer>,
+    mut reasons: Vec<String>,
+) -> AgentReport {
     if let Some(reason) = a.record.as_ref().and_then(|r| r.reason.clone()) {
         let state = a.state().map_or("", RunState::word);
         reasons.push(if a.state() == Some(RunState::Succeeded) { reason } else { format!("{state}: {reason}") });
@@ -292,7 +362,7 @@ fn one(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
                 Err(err) => reasons.push(format!("its uncommitted files cannot be read: {err}")),
             }
             if !left_over.is_empty() {
-                let shown: Vec<String> = left_over.iter().take(3).map(JsonPath::text).collect();
+                let shown: Vec<String> = left_over.iter().take(3).map(JsonPath::shown).collect();
                 let more =
                     if left_over.len() > 3 { format!(" and {} more", left_over.len() - 3) } else { String::new() };
                 reasons.push(format!("not committed: {}{more}", shown.join(", ")));
@@ -316,7 +386,8 @@ fn one(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
     outside(&a.task.files, &files, &mut flags);
     let record = a.record.as_ref();
     let name = &a.reg.name;
-    Ok(AgentReport {
+    let branch = typed.rev(&a.reg.branch);
+    AgentReport {
         name: name.clone(),
         title: a.task.title.clone(),
         number: a.task.number,
@@ -346,12 +417,12 @@ fn one(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
         attempts: record.map_or(0, |r| r.attempt),
         worktree: a.path().map(JsonPath::from),
         commands: Commands {
-            look: format!("git diff {}...{}", short_ref(&a.reg.base), short_ref(&a.reg.branch)),
-            take: Some(format!("git merge {}", short_ref(&a.reg.branch))),
-            push: Some(format!("git push -u origin {}", short_ref(&a.reg.branch))),
-            drop: format!("git agents rm -D {name}"),
+            look: format!("git diff {}...{branch}", typed.rev(&a.reg.base)),
+            take: Some(format!("git merge {branch}")),
+            push: typed.remote().map(|r| format!("git push -u {r} {branch}")),
+            drop: format!("git agents rm -D {}", name.typed()),
         },
-    })
+    }
 }
 
 /// The commits the journal noted as its own, newest first.
@@ -388,7 +459,8 @@ fn outside(patterns: &[String], files: &[FileAnswer], flags: &mut Vec<Flag>) {
         }
     }
     let Ok(set) = set.build() else { return };
-    let out: Vec<String> = files.iter().map(|f| f.path.text()).filter(|p| !set.is_match(p)).collect();
+    let is_outside = |p: &&JsonPath| !set.is_match(std::path::Path::new(std::ffi::OsStr::from_bytes(&p.raw())));
+    let out: Vec<String> = files.iter().map(|f| &f.path).filter(is_outside).map(JsonPath::shown).collect();
     if !out.is_empty() {
         let more = if out.len() > 3 { format!(" and {} more", out.len() - 3) } else { String::new() };
         let shown: Vec<&str> = out.iter().take(3).map(String::as_str).collect();

@@ -8,6 +8,7 @@ use super::{Context, Error, Loaded, Result, identity, inbox};
 use crate::config::ApprovedPlan;
 use crate::git::state::Registration;
 use crate::model::agent::RunState;
+use crate::model::text::shell_word;
 use crate::runtime::{clock, files};
 
 /// How `retry` goes on.
@@ -55,7 +56,7 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
         .or_else(|| previous.as_ref().and_then(|p| p.assistant.clone()))
         .or_else(|| task.assistant.clone());
     let Some(assistant) = assistant else {
-        return Err(Error::refused(format!("'{name}' has no task"), format!("git agents attach {name}")));
+        return Err(Error::refused(format!("'{name}' has no task"), format!("git agents attach {}", shell_word(name))));
     };
     let path = match identity::entry_of(ctx, &reg)? {
         Some(e) => e.path,
@@ -64,7 +65,7 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
             _ => {
                 return Err(Error::refused(
                     format!("the worktree of '{name}' is gone"),
-                    format!("git agents rm {name}"),
+                    format!("git agents rm {}", shell_word(name)),
                 ));
             }
         },
@@ -84,7 +85,7 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
     {
         return Err(Error::refused(
             format!("'{name}' has cost {cost:.2} of {limit:.2} USD"),
-            format!("git agents retry --cost USD {name}"),
+            format!("git agents retry --cost USD {}", shell_word(name)),
         ));
     }
     if how.fresh {

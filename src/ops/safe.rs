@@ -8,6 +8,7 @@ use crate::git::status::{self, Place};
 use crate::git::{sterile, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::event::Kind;
+use crate::model::text::shell_word;
 use crate::runtime::process;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
@@ -85,7 +86,10 @@ pub struct Allowed {
 pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     let refuse = |why: String, hint: String| Verdict::Refuse { why, hint };
     if facts.live {
-        return refuse(format!("'{name}' is running"), format!("'git agents rm --stop {name}' ends it first"));
+        return refuse(
+            format!("'{name}' is running"),
+            format!("'git agents rm --stop {}' ends it first", shell_word(name)),
+        );
     }
     if let Some(reason) = &facts.locked_by_person {
         let because = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
@@ -111,7 +115,7 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     {
         return refuse(
             format!("'{name}' is in the middle of a {op}"),
-            format!("finish it, or 'git agents rm --force {name}'"),
+            format!("finish it, or 'git agents rm --force {}'", shell_word(name)),
         );
     }
     let mut because = Vec::new();
@@ -281,9 +285,14 @@ pub fn landed_all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<V
             continue;
         }
         for base in bases {
-            if ctx.state.objects.is_ancestor(tip, &base)? {
-                out[i] = Some(base);
-                break;
+            // Damaged history proves nothing, and does not keep the others from being judged.
+            match ctx.state.objects.is_ancestor(tip, &base) {
+                Ok(true) => {
+                    out[i] = Some(base);
+                    break;
+                }
+                Ok(false) => {}
+                Err(_) => break,
             }
             asked.push((i, base, tip.clone()));
         }

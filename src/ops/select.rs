@@ -21,19 +21,28 @@ pub fn one(ctx: &Context, inv: &Inventory, word: &str, how: Match) -> Result<Str
             None => Err(Error::refused("'@' means the agent of this directory, and this is none", "git agents status")),
         };
     }
-    let exact = |a: &&Agent| a.reg.name.0 == word || short_ref(&a.reg.branch) == word || a.reg.branch == word;
-    if let Some(a) = inv.agents.iter().find(exact) {
+    // A name counts before any branch that is called so.
+    let by_branch = |a: &&Agent| short_ref(&a.reg.branch) == word || a.reg.branch == word;
+    if let Some(a) = inv.find(word).or_else(|| inv.agents.iter().find(by_branch)) {
         return Ok(a.reg.name.0.clone());
     }
     if let Ok(number) = word.parse::<u32>() {
-        let Some(batch) = inv.last_batch() else {
+        // The last batch there ever was: a number must not slide to an earlier one when that has been removed.
+        let tasks = ctx.state.tasks()?;
+        let Some(batch) = tasks.iter().filter_map(|(_, t)| t.batch).max() else {
             return Err(Error::refused(format!("there is no batch yet, so no task {number}"), "git agents run"));
         };
         let found: Vec<&Agent> =
             inv.agents.iter().filter(|a| a.task.batch == Some(batch) && a.task.number == Some(number)).collect();
         return match found.as_slice() {
             [a] => Ok(a.reg.name.0.clone()),
-            [] => Err(Error::refused(format!("batch {batch} has no task {number}"), "git agents status")),
+            [] => Err(match tasks.iter().find(|(_, t)| t.batch == Some(batch) && t.number == Some(number)) {
+                Some((_, gone)) => Error::refused(
+                    format!("task {number} of batch {batch}, '{}', was removed", gone.name),
+                    format!("git agents restore {}", gone.name.typed()),
+                ),
+                None => Error::refused(format!("batch {batch} has no task {number}"), "git agents status"),
+            }),
             many => {
                 let names: Vec<&str> = many.iter().map(|a| a.reg.name.0.as_str()).collect();
                 Err(Error::refused(

@@ -88,7 +88,7 @@ pub fn plan_batch(
     let mut items: Vec<BatchItem> = Vec::new();
     let mut index_of: BTreeMap<usize, usize> = BTreeMap::new();
     let mut started = Vec::new();
-    let mut wrong: Vec<String> = Vec::new();
+    let mut wrong: Vec<(u32, String)> = Vec::new();
     for (i, spec) in specs.tasks.iter().enumerate() {
         if let Some(name) = &spec.started {
             started.push((spec.title.clone(), name.0.clone()));
@@ -99,15 +99,13 @@ pub fn plan_batch(
                 index_of.insert(i, items.len());
                 items.push(item);
             }
-            Err(e) => wrong.push(format!(
-                "task {}: {e}{}",
-                spec.number,
-                e.hint().map(|h| format!(" ({h})")).unwrap_or_default()
-            )),
+            Err(e) => {
+                wrong.push((spec.number, format!("{e}{}", e.hint().map(|h| format!(" ({h})")).unwrap_or_default())));
+            }
         }
     }
     if !wrong.is_empty() {
-        return Err(Error::Many { what: "nothing was started".into(), items: wrong, hint: None });
+        return Err(Error::Many { what: "nothing was started".into(), items: by_mistake(wrong), hint: None });
     }
     for (i, spec) in specs.tasks.iter().enumerate() {
         let Some(me) = index_of.get(&i) else { continue };
@@ -123,6 +121,23 @@ pub fn plan_batch(
         item.planned.task.retries = s.retries;
     }
     Ok(Batch { number, items, done: specs.done, started })
+}
+
+/// Each mistake once, with the tasks that have it.
+fn by_mistake(wrong: Vec<(u32, String)>) -> Vec<String> {
+    let mut out: Vec<(Vec<u32>, String)> = Vec::new();
+    for (number, text) in wrong {
+        match out.iter_mut().find(|(_, t)| *t == text) {
+            Some((numbers, _)) if numbers.last() == Some(&number) => {}
+            Some((numbers, _)) => numbers.push(number),
+            None => out.push((vec![number], text)),
+        }
+    }
+    let line = |(numbers, text): (Vec<u32>, String)| {
+        let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        format!("task{} {}: {text}", if list.len() == 1 { "" } else { "s" }, list.join(", "))
+    };
+    out.into_iter().map(line).collect()
 }
 
 fn registered_id(ctx: &Context, name: &crate::model::agent::Name) -> Result<Option<AgentId>> {

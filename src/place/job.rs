@@ -163,6 +163,7 @@ fn start(job: &Job) -> std::io::Result<(Child, OwnedFd)> {
         None => Stdio::null(),
     });
     command.stdout(Stdio::from(write.try_clone()?)).stderr(Stdio::from(write));
+    process::unblock_signals(&mut command);
     Ok((command.spawn()?, read))
 }
 

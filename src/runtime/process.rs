@@ -232,6 +232,16 @@ pub fn ticks_per_second() -> u64 {
     nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten().map_or(100, i64::unsigned_abs)
 }
 
+/// Lets `command` start with no signal blocked. Ours are blocked to be read from a pipe, and a child inherits that: it
+/// would not notice that it is asked to end, nor that its own children have.
+#[expect(unsafe_code, reason = "what runs between fork and exec is the caller's promise")]
+pub fn unblock_signals(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt as _;
+    let none = nix::sys::signal::SigSet::empty();
+    // SAFETY: one call of `pthread_sigmask`, which is async-signal-safe and allocates nothing.
+    unsafe { command.pre_exec(move || none.thread_set_mask().map_err(std::io::Error::from)) };
+}
+
 /// Columns and lines of the terminal behind `fd`; `None` where it is none.
 #[expect(unsafe_code, reason = "no safe wrapper for TIOCGWINSZ")]
 pub fn terminal_size(fd: &impl std::os::fd::AsRawFd) -> Option<(u16, u16)> {

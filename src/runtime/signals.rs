@@ -1,7 +1,7 @@
 //! Signals as bytes on a pipe, so that one `poll` waits for output, children and signals alike.
 //!
 //! The signals are blocked in every thread and taken by one thread that waits for them; nothing runs in a handler.
-//! Children start with an empty mask (the standard library sees to it).
+//! Children inherit that: who starts a program of the user's calls `process::unblock_signals`.
 
 use nix::sys::signal::{SigSet, Signal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -154,6 +154,7 @@ fn command(job: &Job) -> Result<(std::process::Command, OsString)> {
     let mut command = std::process::Command::new(program);
     command.args(args).current_dir(&job.cwd);
     environment(&mut command, job);
+    crate::runtime::process::unblock_signals(&mut command);
     for v in
         ["GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_TERMINAL_PROMPT", "GIT_PAGER", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE"]
     {

@@ -74,23 +74,19 @@ pub fn variables(agent: &Agent, worktree: &Path) -> Vec<(String, OsString)> {
 
 /// The values of templates.
 pub fn values(agent: &Agent, worktree: &Path) -> BTreeMap<&'static str, String> {
-    let mut v = BTreeMap::new();
-    v.insert("name", agent.reg.name.0.clone());
-    v.insert("slug", agent.task.slug.0.clone());
-    v.insert("id", agent.reg.id.short().to_owned());
-    v.insert("branch", agent.task.branch_short().to_owned());
-    v.insert("base", agent.task.base_short().to_owned());
-    v.insert("repo", agent.plan.repo.clone());
-    v.insert("worktree", worktree.display().to_string());
-    v.insert("main", agent.ctx.repo().main_worktree.as_ref().map(|p| p.display().to_string()).unwrap_or_default());
-    v.insert("batch", agent.task.batch.map(|b| b.to_string()).unwrap_or_default());
-    v
+    crate::ops::plan::values(&agent.ctx, &agent.reg.id, &agent.task, &agent.plan.repo, worktree)
 }
 
 /// Runs one attempt.
 pub fn run(agent: &mut Agent) -> Result<Done> {
     let entry = identity::check_place(&agent.ctx, &agent.reg)?;
     let row = agent.plan.adapter.clone().ok_or_else(|| Error::refused("it has no assistant", "git agents attach"))?;
+    // What it did to a script that its own command names was approved by nobody.
+    let changed =
+        crate::config::plan::changed_scripts(&agent.plan.assistant_scripts, &crate::ops::plan::script_in(&entry.path));
+    if !changed.is_empty() {
+        return Ok(Done::Final(RunState::Failed, Some(crate::ops::plan::not_as_approved(&changed))));
+    }
     let begin = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
     agent.record.attempt += 1;
     agent.record.exit_code = None;

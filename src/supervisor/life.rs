@@ -169,6 +169,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         scripts: &agent.plan.scripts,
         cwd: &entry.path,
         env,
+        values: attempt::values(agent, &entry.path),
         env_allow: &agent.plan.env_allow,
         grace: agent.plan.grace(),
     };
@@ -203,6 +204,8 @@ pub struct Setup<'a> {
     pub cwd: &'a Path,
     /// The agent's variables.
     pub env: Vec<(String, std::ffi::OsString)>,
+    /// The values of templates in its arrays.
+    pub values: std::collections::BTreeMap<&'static str, String>,
     /// The only variables of ours handed on, if set.
     pub env_allow: &'a Option<Vec<String>>,
     /// Between TERM and KILL.
@@ -222,16 +225,9 @@ impl Setup<'_> {
             return Ok(Ok(()));
         }
         // Only commands that name a script of the repository are touched by its bytes.
-        let read = |path: &str| {
-            let file = self.cwd.join(path);
-            std::fs::symlink_metadata(&file)
-                .ok()
-                .filter(std::fs::Metadata::is_file)
-                .and_then(|_| std::fs::read(file).ok())
-        };
-        let changed = crate::config::plan::changed_scripts(self.scripts, &read);
+        let changed = crate::config::plan::changed_scripts(self.scripts, &plan::script_in(self.cwd));
         if !changed.is_empty() {
-            return Ok(Err(format!("'{}' is not as approved; 'git agents trust' shows it", changed.join("', '"))));
+            return Ok(Err(plan::not_as_approved(&changed)));
         }
         run.ensure()?;
         let mut log = super::log::CappedLog::open(&run.file("setup.log"), super::log::HEAD, super::log::CAP)
@@ -241,7 +237,14 @@ impl Setup<'_> {
                 crate::config::CommandSpec::Shell(line) => {
                     (vec!["/bin/sh".into(), "-c".into(), line.into()], line.clone())
                 }
-                crate::config::CommandSpec::Argv(v) => (v.iter().map(Into::into).collect(), v.join(" ")),
+                crate::config::CommandSpec::Argv(v) => {
+                    let words: std::result::Result<Vec<String>, _> =
+                        v.iter().map(|w| crate::config::template::render(w, &self.values)).collect();
+                    match words {
+                        Ok(words) => (words.iter().map(Into::into).collect(), words.join(" ")),
+                        Err(e) => return Ok(Err(e.to_string())),
+                    }
+                }
             };
             log.write(format!("$ {shown}\n").as_bytes());
             let job = Job {

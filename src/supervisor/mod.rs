@@ -21,7 +21,7 @@ pub mod notify;
 pub mod slots;
 pub mod watch;
 
-use crate::git::state::Registration;
+use crate::git::state::{Registration, State};
 use crate::model::agent::AgentId;
 use crate::model::task::Task;
 use crate::ops::plan::{self, RunPlan};
@@ -158,9 +158,11 @@ fn begin(id: &str) -> Result<Agent> {
     leave_session();
     process::become_subreaper();
     let common = std::env::var_os("GIT_AGENTS_COMMON_DIR").map(PathBuf::from).unwrap_or_else(|| PathBuf::from("."));
-    let ctx = Context::open(&common)?;
     let id = AgentId(id.to_owned());
-    let run = RunDir::of(&ctx.state, &id);
+    // Found by whoever handed over; the lock below is in that very repository.
+    let run = RunDir { dir: common.join("agents").join("run").join(&id.0) };
+    let plan = plan::read(&run).ok_or_else(|| Error::refused("its plan is gone", "git agents retry"))?;
+    let ctx = Context { state: State::open(plan.repository)?, cwd: common };
     let lock = Lock::adopt(File::from(handed), &run.lock_path())?
         .ok_or_else(|| Error::refused("the lock that was handed over is not this agent's", "git agents retry"))?;
     let mut agent = take_over(ctx, &id, lock, signals, crate::runtime::clock::random_hex(16))?;

@@ -9,8 +9,15 @@
     reason = "rules for code that users run"
 )]
 
+mod cli;
+mod kill;
 mod layers;
 mod licences;
+mod lists;
 mod older_git;
+mod report;
+mod streams;
 #[allow(dead_code, unused_imports, reason = "no build uses every part of it")]
 mod support;
+mod surroundings;
+mod trust;

@@ -8,9 +8,8 @@ use crate::ops::adopt::{self, What};
 use crate::ops::plan;
 
 /// Take an existing worktree, branch, remote branch, or pr/123, mr/7 under management
-///
-/// What was adopted is never deleted by plain 'rm'.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "What was adopted is never deleted by plain 'rm'.")]
 pub struct Args {
     /// A worktree's directory, a branch, a remote branch, pr/N or mr/N
     #[arg(value_name = "WHAT")]
@@ -44,6 +43,6 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let approved = plan::approved(&ctx, &loaded.project)?;
     let adopted = adopt::adopt(&ctx, &loaded, &approved, what)?;
     s.ui.say(&format!("'{}' is managed now, at '{}'", adopted.name, adopted.path.display()));
-    let undo = Some(format!("git agents rm {}", adopted.name));
+    let undo = Some(format!("git agents rm {}", crate::model::text::shell_word(&adopted.name)));
     finish(s, args.json, vec![Outcome { name: adopted.name, outcome: "done", reason: None, undo }], &[])
 }

@@ -11,7 +11,7 @@ use crate::ops::{Context, plan};
 /// Sit down in its place: its session, interactive, in this terminal, in its worktree
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which
+    /// Which agent
     #[arg(value_name = "AGENT", default_value = "@")]
     agent: String,
     /// With another assistant

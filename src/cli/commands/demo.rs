@@ -59,7 +59,7 @@ fn journey(s: &Session, dir: &Path) -> Result<i32, CliError> {
     s.ui.say("a small repository, three tasks, three agents at the same time:");
     let list = dir.join("tasks.md");
     crate::runtime::files::write_atomic(&list, TASKS.as_bytes())?;
-    let inner = Session { ui: s.ui, cwd: shop };
+    let inner = Session { ui: s.ui.clone(), cwd: shop };
     // Two of the three cannot both land as they are: the report says so, and the demo has done what it came for.
     let run = super::run::demo(&inner, &list)?;
     Ok(if run == code::NO { code::DONE } else { run })

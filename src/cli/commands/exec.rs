@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Run a command, or a shell, in an agent's directory with its variables
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which
+    /// Which agent
     #[arg(value_name = "AGENT", required_unless_present = "all")]
     agent: Option<String>,
     /// In every agent, one after the other
@@ -50,7 +50,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         }
         return Ok(worst);
     }
-    let name = select::one_or_here(&ctx, &inv, args.agent.as_deref())?;
+    let name = select::one(&ctx, &inv, args.agent.as_deref().unwrap_or("@"), select::Match::Whole)?;
     let a = inv
         .find(&name)
         .ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
@@ -60,7 +60,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
 fn one(a: &Agent, argv: &[OsString]) -> Result<i32, CliError> {
     let entry = a.entry.as_ref().filter(|e| e.link() == crate::git::worktree::Link::Good);
     let entry = entry.ok_or_else(|| {
-        CliError::refused(format!("'{}' has no directory now", a.reg.name), format!("git agents show {}", a.reg.name))
+        CliError::refused(
+            format!("'{}' has no directory now", a.reg.name),
+            format!("git agents show {}", a.reg.name.typed()),
+        )
     })?;
     let job = Job {
         argv: argv.to_vec(),

@@ -134,9 +134,22 @@ pub fn last_batch(inv: &Inventory) -> Result<u64, CliError> {
         .ok_or_else(|| CliError::Ops(Error::refused("there is no batch yet", "git agents run 'what shall be done'")))
 }
 
+/// The base of agents that are started now, for an answer: as set, else the branch of the main checkout.
+pub fn base_name(ctx: &Context) -> Option<String> {
+    let set = ctx.settings(&crate::config::Flags::default()).ok().and_then(|l| l.settings.base);
+    set.filter(|b| b != "@").or_else(|| match crate::git::worktree::head(ctx.repo(), &ctx.repo().common_dir) {
+        crate::git::worktree::Head::Branch(b) => Some(crate::model::task::short_ref(&b).to_owned()),
+        _ => None,
+    })
+}
+
 /// A duration for clap: seconds.
 pub fn duration(text: &str) -> Result<u64, String> {
-    crate::model::units::parse_duration(text)?.ok_or_else(|| "'off' is not a duration here".to_owned())
+    match crate::model::units::parse_duration(text)? {
+        Some(seconds) => Ok(seconds),
+        None if text.trim().starts_with('0') => Ok(0),
+        None => Err(format!("'{text}' is not a duration here")),
+    }
 }
 
 /// Settings loaded, their warnings said.

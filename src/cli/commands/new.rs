@@ -6,21 +6,20 @@ use crate::cli::error::{CliError, code};
 use crate::config::{ApprovedPlan, Flags};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::model::agent::{Origin, RunState};
+use crate::model::agent::Origin;
 use crate::ops::create::{self, Planned, Step};
 use crate::ops::identity;
 use crate::ops::inventory::Inventory;
 use crate::ops::naming::{self, Taken, Wish};
-use crate::ops::record::{Record, RunDir};
-use crate::ops::{Context, base, plan};
-use crate::runtime::lock::Lock;
+use crate::ops::record::RunDir;
+use crate::ops::unfinished::{self, Since};
+use crate::ops::{Context, base, plan, repair};
 use crate::runtime::signals::{Signals, Wake};
 use std::path::Path;
 
 /// Make one environment: branch, worktree, files taken along, setup; no assistant yet
-///
-/// The branch is exactly NAME. Standard output is one line, the directory.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "The branch is exactly NAME. Standard output is one line, the directory.")]
 pub struct Args {
     /// The branch, and the agent's name
     name: String,
@@ -56,6 +55,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let loaded = loaded(s, &ctx, &Flags { base: args.base.clone(), ..Flags::default() })?;
     let approved = if args.no_setup { ApprovedPlan::nothing() } else { plan::approved(&ctx, &loaded.project)? };
+    repair::if_needed(&ctx)?;
     let taken = Taken::read(&ctx)?;
     naming::check_new_name(&taken, &args.name)?;
     if args.fetch {
@@ -83,30 +83,15 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let plan = plan::run_plan(&ctx, &loaded, &approved, path.clone(), None)?;
     let signals = Signals::catch().map_err(|e| CliError::refused(format!("signals: {e}"), "try again"))?;
     crate::runtime::process::become_subreaper();
-    let (mut reg, task) = create::register(&ctx, &[Planned { task, path: path.clone() }])?.remove(0);
-    let run = RunDir::of(&ctx.state, &reg.id);
-    run.ensure()?;
-    let lock = Lock::take(&run.lock_path())?;
-    run.write_live(&Record::new(RunState::Preparing, 0))?;
-    plan::write(&run, &plan)?;
-    let made = create::materialize(&ctx, &mut reg, &plan, &mut |step| narrate(s, step));
+    let (mut reg, task, run, lock) = create::register_locked(&ctx, &Planned { task, path: path.clone() })?;
+    let made = plan::write(&run, &plan)
+        .and_then(|()| create::materialize(&ctx, &mut reg, &plan, &mut |step| narrate(s, step)));
     let entry = match made {
         Ok(e) => e,
         Err(e) => {
             // All or nothing: an environment that could not be made leaves no agent.
             let held = ctx.state.lock()?;
-            if matches!(reg.doing.as_deref(), Some("create" | "checkout")) {
-                create::undo_create(&ctx, &held, &reg)?;
-            }
-            ctx.state.append(
-                &held,
-                &[crate::git::state::event(
-                    &reg.id,
-                    crate::model::event::Kind::Removed,
-                    serde_json::json!({ "unfinished": true }),
-                )],
-            )?;
-            ctx.state.unregister(&held, &reg.name)?;
+            unfinished::give_up(&ctx, &held, &reg, Since::Now)?;
             let _ = std::fs::remove_file(run.file("state.json"));
             return Err(e.into());
         }
@@ -114,13 +99,13 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if let Some((from, changes)) = changes {
         carry(&from, &entry.path, &changes)?;
     }
-    let failed = setup(s, &plan, &task, &reg, &entry.path, &run, &signals)?;
+    let failed = setup(s, &ctx, &plan, &task, &reg, &entry.path, &run, &signals)?;
     identity::unlock_worktree(&ctx, &reg)?;
     let _ = std::fs::remove_file(run.file("state.json"));
     drop(lock);
     if let Some((why, code)) = failed {
         s.ui.err(&format!("error: setup: {why}"));
-        s.ui.hint(&format!("the worktree stands; 'git agents logs --setup {}' shows the output", reg.name));
+        s.ui.hint(&format!("the worktree stands; 'git agents logs --setup {}' shows the output", reg.name.typed()));
         return Ok(code);
     }
     if let Some(assistant) = &args.attach {
@@ -136,12 +121,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if args.json {
         let inv = Inventory::read(&ctx)?;
         let only = |a: &crate::ops::inventory::Agent| a.reg.id == reg.id;
-        s.ui.json(&crate::ops::inventory::status(&ctx, &inv, &only, None)?)?;
+        s.ui.json(&crate::ops::inventory::status(&ctx, &inv, &only, super::base_name(&ctx))?)?;
     } else {
-        use std::os::unix::ffi::OsStrExt as _;
-        let text = String::from_utf8_lossy(entry.path.as_os_str().as_bytes()).into_owned();
-        s.ui.out(&(text + "\n"))?;
-        s.ui.undo(&format!("git agents rm {}", reg.name));
+        s.ui.out_path(&entry.path)?;
+        s.ui.undo(&format!("git agents rm {}", reg.name.typed()));
     }
     Ok(code::DONE)
 }
@@ -168,8 +151,10 @@ fn narrate(s: &Session, step: Step) {
 }
 
 /// Runs the setup commands; what went wrong, with the exit code.
+#[expect(clippy::too_many_arguments, reason = "one environment, by its parts")]
 fn setup(
     s: &Session,
+    ctx: &Context,
     plan: &plan::RunPlan,
     task: &crate::model::task::Task,
     reg: &crate::git::state::Registration,
@@ -193,6 +178,7 @@ fn setup(
         scripts: &plan.scripts,
         cwd: worktree,
         env,
+        values: crate::ops::plan::values(ctx, &reg.id, task, &plan.repo, worktree),
         env_allow: &plan.env_allow,
         grace: plan.grace(),
     };

@@ -4,7 +4,6 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::ops::inventory::Inventory;
 use crate::ops::select;
-use std::os::unix::ffi::OsStrExt as _;
 
 /// Print the directory of an agent
 #[derive(Debug, clap::Args)]
@@ -24,9 +23,11 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         .ok_or_else(|| CliError::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
     let entry = a.entry.as_ref().filter(|e| e.path.is_dir());
     let path = entry.ok_or_else(|| {
-        CliError::refused(format!("'{name}' has no directory now"), format!("git agents show {name}"))
+        CliError::refused(
+            format!("'{name}' has no directory now"),
+            format!("git agents show {}", crate::model::text::shell_word(&name)),
+        )
     })?;
-    let text = String::from_utf8_lossy(path.path.as_os_str().as_bytes()).into_owned();
-    s.ui.out(&(text + "\n"))?;
+    s.ui.out_path(&path.path)?;
     Ok(code::DONE)
 }

@@ -7,6 +7,7 @@ use crate::cli::ui::Label;
 use crate::model::overlap::Level;
 use crate::model::text::{one_line, safe_line};
 use crate::model::units::format_duration;
+use crate::ops::answer::JsonPath;
 use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::report::{AgentReport, Report, Verdict};
 use crate::ops::select::Match;
@@ -153,7 +154,7 @@ fn one(s: &Session, a: &AgentReport, out: &mut String) {
             (Some(x), Some(y)) => format!("+{x} -{y}"),
             _ => "binary".to_owned(),
         };
-        out.push_str(&format!("     {} {}\n", safe_line(f.path.text().as_bytes()), s.ui.paint(Label::Dim, &lines)));
+        out.push_str(&format!("     {} {}\n", f.path.shown(), s.ui.paint(Label::Dim, &lines)));
     }
     if a.files.len() > 8 {
         out.push_str(&format!("     and {} more\n", a.files.len() - 8));
@@ -175,7 +176,7 @@ fn pairs(r: &Report) -> Vec<String> {
             if other.is_some_and(|o| o < i) {
                 continue;
             }
-            let paths: Vec<String> = w.paths.iter().take(3).map(|p| safe_line(p.text().as_bytes())).collect();
+            let paths: Vec<String> = w.paths.iter().take(3).map(JsonPath::shown).collect();
             let more = if w.paths.len() > 3 { format!(" and {} more", w.paths.len() - 3) } else { String::new() };
             let text = match (&w.level, &w.unknown) {
                 (Some(l), _) => format!("{} and {}: {} in {}{more}", a.name, w.agent, l.word(), paths.join(", ")),

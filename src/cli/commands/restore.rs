@@ -10,7 +10,7 @@ use crate::ops::restore;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Which: its name, branch or id
-    #[arg(value_name = "AGENT", required_unless_present_any = ["last", "list"])]
+    #[arg(value_name = "AGENT")]
     agent: Option<String>,
     /// The one that was removed last
     #[arg(long, conflicts_with = "agent")]
@@ -67,12 +67,15 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         })?;
         return Ok(code::DONE);
     }
+    if args.agent.is_none() && !args.last {
+        return Err(CliError::Usage("name which, or --last; --list shows what there is".into()));
+    }
     let back = restore::restore(&ctx, args.agent.as_deref())?;
     for n in &back.notes {
         s.ui.say(n);
     }
     let place = back.path.as_ref().map(|p| format!(" at '{}'", p.display())).unwrap_or_default();
     s.ui.say(&format!("'{}' is back{place}", back.name));
-    let undo = Some(format!("git agents rm {}", back.name));
+    let undo = Some(format!("git agents rm {}", crate::model::text::shell_word(&back.name)));
     finish(s, args.json, vec![Outcome { name: back.name, outcome: "done", reason: None, undo }], &[])
 }

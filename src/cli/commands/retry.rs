@@ -13,7 +13,7 @@ use crate::ops::{hold, plan};
 /// Run the task again, keeping what is there; a session is resumed where the assistant can
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which
+    /// Which agent
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
     /// All that failed, stalled, timed out or died
@@ -86,7 +86,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             Ok(()) => {
                 s.ui.say(&format!("'{name}' goes on"));
                 results.push(Outcome {
-                    undo: Some(format!("git agents stop {name}")),
+                    undo: Some(format!("git agents stop {}", crate::model::text::shell_word(&name))),
                     name,
                     outcome: "done",
                     reason: None,

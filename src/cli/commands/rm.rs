@@ -2,9 +2,10 @@
 
 use super::{Outcome, chosen, finish};
 use crate::cli::Session;
-use crate::cli::error::{CliError, code};
+use crate::cli::error::CliError;
 use crate::config::Flags;
 use crate::model::agent::RunState;
+use crate::model::text::shell_word;
 use crate::ops::inventory::Inventory;
 use crate::ops::remove::{self, Options};
 use crate::ops::retry;
@@ -13,11 +14,10 @@ use crate::ops::select::Match;
 use std::time::{Duration, Instant};
 
 /// Remove environments: into the trash, from where 'restore' brings them back
-///
-/// The branch goes too when it has landed or has no commit of its own, and nothing is left over.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "The branch goes too when it has landed or has no commit of its own, and nothing is left over.")]
 pub struct Args {
-    /// Which
+    /// Which agent
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
     /// Delete the branch too, whatever is on it (its tip is kept under refs/agents/removed)
@@ -90,10 +90,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         results.push(one(s, &ctx, &name, &options, &mut hints)?);
     }
     hints.dedup();
-    let refused = results.iter().any(|r| r.outcome == "refused");
-    let code = finish(s, args.json, results, &hints)?;
-    // Asked for by name and kept: the answer is no.
-    Ok(if refused && code == code::FATAL { code::FATAL } else { code })
+    finish(s, args.json, results, &hints)
 }
 
 fn one(
@@ -115,6 +112,13 @@ fn one(
             hints.push(hint);
             Outcome { name: name.to_owned(), outcome: "refused", reason: Some(why), undo: None }
         }
+        Ok(remove::Outcome::Undone) => {
+            s.ui.say(&format!(
+                "'{name}' was never finished; what there was of it {}",
+                if options.dry_run { "would go" } else { "is gone" }
+            ));
+            done(None)
+        }
         Ok(remove::Outcome::Released) => {
             s.ui.say(&format!("'{name}' {would}no longer managed; its worktree and branch stay"));
             done(None)
@@ -130,7 +134,7 @@ fn one(
                 let main = ctx.repo().main_worktree.clone().unwrap_or_else(|| ctx.repo().common_dir.clone());
                 s.ui.hint(&format!("you are in it: cd {}", main.display()));
             }
-            done((!options.dry_run).then(|| format!("git agents restore {name}")))
+            done((!options.dry_run).then(|| format!("git agents restore {}", shell_word(name))))
         }
     })
 }

@@ -346,6 +346,10 @@ fn read_list(
 
 /// Signing and identity are settled once, before the first agent starts.
 fn identity(ctx: &Context) -> Result<(), CliError> {
+    let settings = ctx.repo().settings()?;
+    if ["user.name", "user.email"].iter().all(|w| settings.iter().any(|(_, k, v)| k == w && !v.is_empty())) {
+        return Ok(());
+    }
     let dir = ctx.repo().toplevel.clone().unwrap_or_else(|| ctx.repo().common_dir.clone());
     if let Err(e) = Call::user_visible(&dir, ["var", "GIT_AUTHOR_IDENT"]).run() {
         return Err(CliError::refused(

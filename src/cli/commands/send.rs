@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// One more message to an agent's session; a running one gets it at the end of the attempt
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which
+    /// Which agent
     #[arg(value_name = "AGENT")]
     agent: String,
     /// The message
@@ -65,7 +65,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if a.task.assistant.is_none() {
         return Err(CliError::refused(
             format!("'{name}' has no assistant to send to"),
-            format!("git agents attach {name}"),
+            format!("git agents attach {}", crate::model::text::shell_word(&name)),
         ));
     }
     if a.state() == Some(RunState::Attached) {

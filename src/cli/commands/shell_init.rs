@@ -4,9 +4,8 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 
 /// Print the function 'agents' for your shell: 'agents cd NAME' goes there, the rest passes on
-///
-/// bash, zsh: eval "$(git agents shell-init bash)". fish: git agents shell-init fish | source
 #[derive(Debug, clap::Args)]
+#[command(after_help = r#"bash, zsh: eval "$(git agents shell-init bash)". fish: git agents shell-init fish | source"#)]
 pub struct Args {
     /// bash, zsh or fish
     #[arg(value_name = "SHELL")]

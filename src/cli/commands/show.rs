@@ -34,7 +34,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         s.ui.out(&if s.ui.out_tty { safe_text(text.as_bytes()) } else { text })?;
         return Ok(code::DONE);
     }
-    let answer = status(&ctx, &inv, &|x: &Agent| x.reg.id == a.reg.id, None)?;
+    let base = if args.json { super::base_name(&ctx) } else { None };
+    let answer = status(&ctx, &inv, &|x: &Agent| x.reg.id == a.reg.id, base)?;
     if args.json {
         s.ui.json(&answer)?;
         return Ok(code::DONE);
@@ -52,7 +53,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     line("branch", x.branch.clone());
     line("base", format!("{} at {}", x.base, x.base_commit.short()));
     line("tip", x.tip.as_ref().map(|t| t.short().to_owned()).unwrap_or_default());
-    line("worktree", x.worktree.as_ref().map(|w| w.text()).unwrap_or_default());
+    line("worktree", x.worktree.as_ref().map(|w| w.shown()).unwrap_or_default());
     line("assistant", x.assistant.clone().unwrap_or_default());
     line("model", x.model.clone().unwrap_or_default());
     line("permission", format!("{:?}", x.permission).to_lowercase());
@@ -78,14 +79,14 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     line("session", x.run.session.clone().unwrap_or_default());
     line("started", x.run.started.clone().unwrap_or_default());
     line("ended", x.run.ended.clone().unwrap_or_default());
-    line("transcript", x.logs.transcript.as_ref().map(|p| p.text()).unwrap_or_default());
-    line("raw output", x.logs.raw.as_ref().map(|p| p.text()).unwrap_or_default());
-    line("setup log", x.logs.setup.as_ref().map(|p| p.text()).unwrap_or_default());
+    line("transcript", x.logs.transcript.as_ref().map(|p| p.shown()).unwrap_or_default());
+    line("raw output", x.logs.raw.as_ref().map(|p| p.shown()).unwrap_or_default());
+    line("setup log", x.logs.setup.as_ref().map(|p| p.shown()).unwrap_or_default());
     for f in &x.findings {
         line("finding", f.clone());
     }
     if let (Some(session), Some(w)) = (&x.run.session, &x.worktree) {
-        line("by hand", format!("git agents attach {} (session {session} in {})", x.name, w.text()));
+        line("by hand", format!("git agents attach {} (session {session} in {})", x.name.typed(), w.shown()));
     }
     if !a.task.prompt.is_empty() {
         out.push('\n');

@@ -5,7 +5,8 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::{Label, table};
 use crate::model::agent::{BranchState, RunState, Zombie};
-use crate::ops::answer::{AgentAnswer, StatusAnswer};
+use crate::model::text::{one_line, safe_line, safe_path};
+use crate::ops::answer::{AgentAnswer, JsonPath, StatusAnswer};
 use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::select::Match;
 
@@ -65,36 +66,43 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         s.ui.out(&text)?;
         return Ok(code::DONE);
     }
-    let answer = status(&ctx, &inv, &only, None)?;
+    let base = if args.json { super::base_name(&ctx) } else { None };
+    let answer = status(&ctx, &inv, &only, base)?;
     if args.json {
         s.ui.json(&answer)?;
     } else if args.porcelain {
-        s.ui.out(&porcelain(&answer, end))?;
+        s.ui.out_bytes(&porcelain(&answer, args.nul))?;
     } else {
         s.ui.page(&text(s, &answer), &ctx.repo().common_dir)?;
     }
     Ok(code::DONE)
 }
 
-fn porcelain(answer: &StatusAnswer, end: char) -> String {
+/// A path is as git prints it: quoted where it holds what ends a line, its own bytes with `-z`.
+fn porcelain(answer: &StatusAnswer, nul: bool) -> Vec<u8> {
     let number = |n: Option<usize>| n.map_or("-".to_owned(), |n| n.to_string());
-    answer
-        .agents
-        .iter()
-        .map(|a| {
-            let dirty = a.dirty.as_ref().map(|d| d.modified + d.untracked + d.conflicted);
-            format!(
-                "{}\t{}\t{}\t{}\t{}\t{}\t{}{end}",
-                a.name,
-                a.run.state.map_or("-", RunState::word),
-                branch_word(a.branch_state),
-                number(a.ahead),
-                number(a.behind),
-                number(dirty),
-                a.worktree.as_ref().map(|w| w.text()).unwrap_or_default(),
-            )
-        })
-        .collect()
+    let mut out = Vec::new();
+    for a in &answer.agents {
+        let dirty = a.dirty.as_ref().map(|d| d.modified + d.untracked + d.conflicted);
+        let fields = format!(
+            "{}\t{}\t{}\t{}\t{}\t{}\t",
+            a.name,
+            a.run.state.map_or("-", RunState::word),
+            branch_word(a.branch_state),
+            number(a.ahead),
+            number(a.behind),
+            number(dirty),
+        );
+        out.extend(fields.bytes());
+        let path = a.worktree.as_ref().map(JsonPath::raw).unwrap_or_default();
+        if nul {
+            out.extend(path);
+        } else {
+            out.extend(safe_path(&path).bytes());
+        }
+        out.push(if nul { 0 } else { b'\n' });
+    }
+    out
 }
 
 fn branch_word(b: Option<BranchState>) -> &'static str {
@@ -132,14 +140,16 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
     }
     for a in &answer.agents {
         for line in notes(a) {
-            out.push_str(&format!("{}: {line}\n", a.name));
+            out.push_str(&format!("{}: {line}\n", safe_line(a.name.0.as_bytes())));
         }
     }
     for h in &answer.holds {
         let until = h.until.as_deref().map(|u| format!(" until {u}")).unwrap_or_default();
         out.push_str(&format!(
             "{} is held: {}{until}; {} waiting ('git agents retry --held' lifts it)\n",
-            h.assistant, h.reason, h.waiting
+            h.assistant,
+            one_line(&h.reason, 200),
+            h.waiting
         ));
     }
     for c in &answer.checkouts {
@@ -148,7 +158,8 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
         }
     }
     for u in &answer.unmanaged {
-        out.push_str(&format!("not managed: {} ({})\n", u.worktree.text(), u.branch.as_deref().unwrap_or("no branch")));
+        let branch = u.branch.as_deref().unwrap_or("no branch");
+        out.push_str(&format!("not managed: {} ({})\n", u.worktree.shown(), safe_line(branch.as_bytes())));
     }
     out
 }
@@ -175,16 +186,15 @@ fn row(a: &AgentAnswer) -> Vec<String> {
         }
         None => "-".to_owned(),
     };
-    let clean = |t: &str| crate::model::text::safe_line(t.as_bytes());
-    vec![clean(&a.name.0), state, branch, changes, crate::model::text::one_line(&a.title, 60)]
+    vec![safe_line(a.name.0.as_bytes()), state, branch, changes, one_line(&a.title, 60)]
 }
 
 fn notes(a: &AgentAnswer) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(q) = &a.run.question {
-        out.push(format!("asks: {} ('git agents send {} …' answers)", crate::model::text::one_line(q, 300), a.name));
+        out.push(format!("asks: {} ('git agents send {} …' answers)", one_line(q, 300), a.name.typed()));
     } else if let Some(r) = &a.run.reason {
-        out.push(crate::model::text::one_line(r, 300));
+        out.push(one_line(r, 300));
     }
     match a.zombie {
         Some(Zombie::Missing) => {
@@ -192,7 +202,7 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
         }
         Some(Zombie::BranchGone) => out.push("its branch is gone".into()),
         Some(Zombie::HalfRemoved) => out.push("its removal was cut short; the next command completes it".into()),
-        Some(Zombie::Landed) => out.push(format!("landed; 'git agents rm {}' takes it away", a.name)),
+        Some(Zombie::Landed) => out.push(format!("landed; 'git agents rm {}' takes it away", a.name.typed())),
         _ => {}
     }
     if let Some(op) = &a.operation {
@@ -201,10 +211,10 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
     if let (Some(reason), false) = (&a.locked, a.run.state.is_some_and(RunState::is_live)) {
         let text = match crate::ops::identity::parse_lock_reason(reason) {
             Some(_) => "locked by a run that is gone; 'git agents stop' releases it".to_owned(),
-            None => format!("locked: {}", crate::model::text::safe_line(reason.as_bytes())),
+            None => format!("locked: {}", safe_line(reason.as_bytes())),
         };
         out.push(text);
     }
-    out.extend(a.findings.iter().map(|f| crate::model::text::safe_line(f.as_bytes())));
+    out.extend(a.findings.iter().map(|f| safe_line(f.as_bytes())));
     out
 }

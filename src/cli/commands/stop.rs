@@ -10,7 +10,7 @@ use crate::ops::select::Match;
 /// End runs: the whole process group, gently first; what was done stays
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which
+    /// Which agent
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
     /// All that run or wait
@@ -56,7 +56,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         if outcome == "done" {
             s.ui.say(&format!("'{name}' is stopped"));
         }
-        let undo = (outcome == "done").then(|| format!("git agents retry {name}"));
+        let undo = (outcome == "done").then(|| format!("git agents retry {}", crate::model::text::shell_word(&name)));
         results.push(Outcome { name, outcome, reason, undo });
     }
     finish(s, args.json, results, &[])

@@ -12,7 +12,7 @@ pub struct Args {
     /// Approve without asking
     #[arg(long)]
     yes: bool,
-    /// Only show what would be approved
+    /// Only show what it runs or gives away: exit 0 where that is approved, 1 where it is not
     #[arg(long, conflicts_with_all = ["yes", "revoke"])]
     show: bool,
     /// Take all approvals for this repository back
@@ -31,6 +31,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         return Ok(code::DONE);
     }
     let loaded = super::loaded(s, &ctx, &Flags::default())?;
+    if args.show {
+        return show(s, &ctx, &loaded.project);
+    }
     let (wanted, changed) = match plan::approval(&ctx, &loaded.project)? {
         Approval::Approved(_) => {
             s.ui.say(&format!(
@@ -42,10 +45,6 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         Approval::Needed { wanted, changed } => (wanted, changed),
     };
     let text = crate::model::text::safe_text(wanted.text().as_bytes());
-    if args.show {
-        s.ui.out(&(text.trim_end().to_owned() + "\n"))?;
-        return Ok(code::NO);
-    }
     s.ui.err(&format!("'{}' wants to run:", config::project::FILE_NAME));
     s.ui.err(text.trim_end());
     if let Some(c) = changed {
@@ -68,4 +67,29 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     s.ui.say("approved");
     s.ui.undo("git agents trust --revoke");
     Ok(code::DONE)
+}
+
+/// What the file runs or gives away, approved or not.
+fn show(s: &Session, ctx: &crate::ops::Context, project: &config::Project) -> Result<i32, CliError> {
+    let wanted = plan::wanted(ctx, project);
+    if wanted.is_empty() {
+        s.ui.say(&format!("'{}' runs nothing", config::project::FILE_NAME));
+        return Ok(code::DONE);
+    }
+    s.ui.out(&crate::model::text::safe_text(wanted.text().as_bytes()))?;
+    match plan::approval(ctx, project)? {
+        Approval::Approved(_) => {
+            s.ui.say("approved");
+            Ok(code::DONE)
+        }
+        Approval::Needed { changed, .. } => {
+            if let Some(c) = changed {
+                s.ui.say("since you approved it last:");
+                s.ui.say(crate::model::text::safe_text(c.as_bytes()).trim_end());
+            }
+            s.ui.say("not approved");
+            s.ui.hint("git agents trust");
+            Ok(code::NO)
+        }
+    }
 }

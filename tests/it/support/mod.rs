@@ -9,6 +9,7 @@ pub mod kill;
 pub mod out;
 pub mod processes;
 pub mod repo;
+pub mod terminal;
 pub mod tokens;
 pub mod tree;
 pub mod wait;

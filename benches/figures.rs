@@ -1,0 +1,244 @@
+//! What a person waits for, beside what they would otherwise run: both in turn in one run, ratios of medians.
+//!
+//! `cargo bench` prints all; `cargo bench -- status` only those whose name holds the word. Nothing here passes or fails.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a program for people who measure"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(
+            dir.path().join(".gitconfig"),
+            "[user]\nname=B\nemail=b@localhost\n[init]\ndefaultBranch=main\n",
+        )
+        .unwrap();
+        Place { dir }
+    }
+
+    fn command(&self, program: &str, cwd: &Path) -> Command {
+        let mut c = Command::new(program);
+        let bin = Path::new(env!("CARGO_BIN_EXE_git-agents")).parent().unwrap();
+        let path = std::env::join_paths(
+            std::iter::once(bin.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        )
+        .unwrap();
+        c.current_dir(cwd)
+            .env("PATH", path)
+            .env("HOME", self.dir.path())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("LC_ALL", "C");
+        c.env("XDG_STATE_HOME", self.dir.path().join("state"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        c
+    }
+
+    fn run(&self, cwd: &Path, argv: &[&str]) {
+        let status = self.command(argv[0], cwd).args(&argv[1..]).status().unwrap();
+        assert!(status.success(), "{argv:?}");
+    }
+
+    /// A repository of `files` files in directories of 20.
+    fn repo(&self, name: &str, files: usize) -> PathBuf {
+        let dir = self.dir.path().join(name);
+        for i in 0..files {
+            let p = dir.join(format!("src/m{:03}/f{i:05}.txt", i / 20));
+            std::fs::create_dir_all(p.parent().unwrap()).unwrap();
+            std::fs::write(p, format!("file {i}\n").repeat(20)).unwrap();
+        }
+        self.run(&dir, &["git", "init", "-q", "."]);
+        self.run(&dir, &["git", "add", "-A"]);
+        self.run(&dir, &["git", "commit", "-qm", "base"]);
+        dir
+    }
+}
+
+fn timed(f: impl FnOnce()) -> Duration {
+    let t = Instant::now();
+    f();
+    t.elapsed()
+}
+
+fn median(mut v: Vec<Duration>) -> Duration {
+    v.sort();
+    v[v.len() / 2]
+}
+
+/// Runs both in turn and prints the medians and their ratio.
+fn compare(
+    what: &str,
+    goal: &str,
+    rounds: usize,
+    mut ours: impl FnMut(usize) -> Duration,
+    mut theirs: impl FnMut(usize) -> Duration,
+) {
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    for i in 0..rounds {
+        a.push(ours(i));
+        b.push(theirs(i));
+    }
+    let (a, b) = (median(a[rounds.min(2) - 1..].to_vec()), median(b[rounds.min(2) - 1..].to_vec()));
+    println!(
+        "{what}: {:.1} ms against {:.1} ms, ratio {:.2} ({goal})",
+        ms(a),
+        ms(b),
+        a.as_secs_f64() / b.as_secs_f64()
+    );
+}
+
+fn ms(d: Duration) -> f64 {
+    d.as_secs_f64() * 1000.0
+}
+
+fn start_up(p: &Place) {
+    let here = p.dir.path();
+    let ours = |_| timed(|| p.run(here, &[env!("CARGO_BIN_EXE_git-agents"), "--version"]));
+    let theirs = |_| timed(|| p.run(here, &["git", "--version"]));
+    compare("start-up, `git-agents --version` against `git --version`", "at most 1.3", 60, ours, theirs);
+}
+
+fn status(p: &Place) {
+    let repo = p.repo("status", 1500);
+    let trees: Vec<PathBuf> = (0..30)
+        .map(|i| {
+            p.run(&repo, &["git", "agents", "-q", "new", &format!("a{i}")]);
+            let tree = p.dir.path().join(format!("status.agents/a{i}"));
+            std::fs::write(tree.join("src/m001/f00020.txt"), "changed\n").unwrap();
+            std::fs::write(tree.join("new.txt"), "new\n").unwrap();
+            tree
+        })
+        .collect();
+    let ours = |_| timed(|| p.run(&repo, &["git-agents", "status", "--json"]));
+    let theirs = |_| {
+        timed(|| {
+            for t in &trees {
+                p.run(t, &["git", "status", "--porcelain"]);
+            }
+        })
+    };
+    compare("status of 30 worktrees of 1,500 files against 30 `git status` in turn", "at most 0.20", 15, ours, theirs);
+}
+
+fn create(p: &Place) {
+    let repo = p.repo("create", 1500);
+    let ours = |round| {
+        timed(|| {
+            let all: Vec<_> = (0..10)
+                .map(|i| p.command("git-agents", &repo).args(["-q", "new", &format!("r{round}-{i}")]).spawn().unwrap())
+                .collect();
+            for mut c in all {
+                assert!(c.wait().unwrap().success());
+            }
+        })
+    };
+    let theirs = |round| {
+        timed(|| {
+            for i in 0..10 {
+                let (branch, path) = (format!("g{round}-{i}"), p.dir.path().join(format!("plain/g{round}-{i}")));
+                p.run(&repo, &["git", "worktree", "add", "-q", "-b", &branch, path.to_str().unwrap()]);
+            }
+        })
+    };
+    compare(
+        "ten environments at once against ten `git worktree add` in turn, 1,500 files",
+        "at most 1.2",
+        5,
+        ours,
+        theirs,
+    );
+}
+
+fn no_op(p: &Place) {
+    let repo = p.repo("noop", 20);
+    std::fs::write(repo.join(".git-agents.toml"), "[assistants.noop]\ncommand = [\"true\"]\n").unwrap();
+    p.run(&repo, &["git", "add", "-A"]);
+    p.run(&repo, &["git", "commit", "-qm", "config"]);
+    p.run(&repo, &["git", "agents", "trust", "--yes"]);
+    let list: String = (1..=30).map(|i| format!("{i}. task number {i}\n")).collect();
+    std::fs::write(p.dir.path().join("list.md"), list).unwrap();
+    let list = p.dir.path().join("list.md");
+    let script = p.dir.path().join("one");
+    std::fs::write(&script, // Parallel `worktree add` fails now and then in git itself; then the branch is there already.
+        "#!/bin/sh\ngit worktree add -q -b \"x$1\" \"$2/x$1\" || until git worktree add -qf \"$2/x$1\" \"x$1\"; do :; done\ncd \"$2/x$1\"\ntrue\n")
+        .unwrap();
+    let ours = |_| {
+        timed(|| {
+            let mut c = p.command("git-agents", &repo);
+            c.args(["-q", "run", "-a", "noop", "--again", "-f", list.to_str().unwrap()]);
+            // A no-op changes nothing, so the answer is "no".
+            assert_eq!(c.status().unwrap().code(), Some(1));
+        })
+    };
+    let theirs = |round: usize| {
+        timed(|| {
+            let to = p.dir.path().join("xargs");
+            let line = format!(
+                "seq {}00 {}29 | xargs -P 4 -I N {} N {}",
+                round + 1,
+                round + 1,
+                script.display(),
+                to.display()
+            );
+            p.run(&p.dir.path().join("noop"), &["sh", "-c", &format!("chmod +x {}; {line}", script.display())]);
+        })
+    };
+    compare(
+        "30 no-op assistants in worktrees of their own against `xargs -P 4` doing the same",
+        "at most 1.5",
+        3,
+        ours,
+        theirs,
+    );
+}
+
+fn memory(p: &Place) {
+    let repo = p.repo("memory", 20);
+    p.run(&repo, &["git", "agents", "-q", "run", "-d", "-a", "scripted", "SLEEP: 60"]);
+    let pid = loop {
+        let out = p.command("git-agents", &repo).args(["status", "--json"]).stdout(Stdio::piped()).output().unwrap();
+        let v: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        if v["agents"][0]["run"]["state"] == "running" {
+            break v["agents"][0]["run"]["pid"].as_i64().unwrap();
+        }
+    };
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let kib = |key: &str| -> u64 {
+        let line = text.lines().find(|l| l.starts_with(key)).unwrap_or_default();
+        line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
+    };
+    let private = kib("Private_Clean:") + kib("Private_Dirty:");
+    println!(
+        "a running supervisor: {:.1} MiB resident (at most 8), {:.1} MiB private of which {:.1} dirty (at most 2)",
+        kib("Rss:") as f64 / 1024.0,
+        private as f64 / 1024.0,
+        kib("Private_Dirty:") as f64 / 1024.0
+    );
+    p.run(&repo, &["git", "agents", "-q", "stop", "--all"]);
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let place = Place::new();
+    type Bench = fn(&Place);
+    let all: [(&str, Bench); 5] =
+        [("start-up", start_up), ("status", status), ("create", create), ("no-op", no_op), ("memory", memory)];
+    for (name, f) in all {
+        if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
+            f(&place);
+        }
+    }
+}
