@@ -17,7 +17,9 @@ mod lists;
 mod older_git;
 mod report;
 mod streams;
+mod supervise;
 #[allow(dead_code, unused_imports, reason = "no build uses every part of it")]
 mod support;
 mod surroundings;
+mod survival;
 mod trust;
