@@ -16,6 +16,8 @@ mod licences;
 mod lists;
 mod older_git;
 mod report;
+mod run_env;
+mod run_logs;
 mod streams;
 mod supervise;
 #[allow(dead_code, unused_imports, reason = "no build uses every part of it")]
