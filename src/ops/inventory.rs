@@ -38,6 +38,11 @@ impl Agent {
         self.record.as_ref().map(|r| r.state)
     }
 
+    /// Who works on it, or would.
+    pub fn assistant(&self) -> Option<&str> {
+        self.record.as_ref().and_then(|r| r.assistant.as_deref()).or(self.task.assistant.as_deref())
+    }
+
     /// The directory.
     pub fn path(&self) -> Option<&Path> {
         self.entry.as_ref().map(|e| e.path.as_path()).or(self.reg.path.as_deref())
@@ -183,7 +188,7 @@ pub fn status(
         checkouts,
         unmanaged,
         batches: batches(inv),
-        holds: super::start::holds(ctx, inv),
+        holds: super::hold::answers(ctx, inv),
     })
 }
 
@@ -328,7 +333,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
         after: a.task.after.iter().map(|id| name_of(inv, id)).collect(),
         worktree: a.path().map(JsonPath::from),
         isolation: "worktree",
-        assistant: a.task.assistant.clone(),
+        assistant: a.assistant().map(str::to_owned),
         model: a.task.model.clone(),
         permission: a.task.permission,
         base: short_ref(&a.reg.base).to_owned(),
@@ -355,7 +360,11 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             last_output: record.and_then(|r| r.last_output.clone()),
             cost_usd: record.and_then(|r| r.cost_usd),
             tokens: record.and_then(|r| r.tokens),
-            limits: Limits { time_s: a.task.time_s, stall_s: a.task.stall_s, cost_usd: a.task.cost_usd },
+            limits: Limits {
+                time_s: a.task.time_s,
+                stall_s: a.task.stall_s,
+                cost_usd: record.and_then(|r| r.cost_limit).or(a.task.cost_usd),
+            },
         },
         branch_state,
         ahead: own.map(|own| own.len()),

@@ -63,6 +63,22 @@ pub struct RunPlan {
     pub notify: Option<String>,
     /// At most this many in the repository, read anew at each slot unless this says otherwise.
     pub parallel: usize,
+    /// A person asked for this very run: what only keeps a batch from starting more does not count.
+    #[serde(default)]
+    pub asked_by_person: bool,
+    /// Seconds an assistant waits for the answer to its question.
+    pub question_grace_s: u64,
+    /// Seconds between TERM and KILL.
+    pub stop_grace_s: u64,
+    /// Seconds until the first capture during a run; never where `None`.
+    pub capture_interval_s: Option<u64>,
+}
+
+impl RunPlan {
+    /// Between TERM and KILL.
+    pub fn grace(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(self.stop_grace_s)
+    }
 }
 
 /// Reads settings and the project's file.
@@ -201,6 +217,10 @@ pub fn run_plan(
         min_free: s.min_free,
         notify: s.notify.clone(),
         parallel: s.parallel,
+        asked_by_person: false,
+        question_grace_s: s.question_grace_s,
+        stop_grace_s: s.stop_grace_s,
+        capture_interval_s: s.capture_interval_s,
     })
 }
 

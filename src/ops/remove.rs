@@ -128,9 +128,7 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         return Ok(outcome);
     }
     let Ok(_run_lock) = keep_from_starting(a)? else { return Ok(is_running(name)) };
-    if let Some(address) = a.run.address() {
-        crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(5));
-    }
+    a.run.end_left_over(std::time::Duration::from_secs(5));
     take_away(ctx, &held, a, branch, options)?;
     Ok(outcome)
 }
@@ -140,7 +138,7 @@ fn keep_from_starting(a: &Agent) -> Result<std::result::Result<Option<Lock>, ()>
     if !a.run.dir.is_dir() {
         return Ok(Ok(None));
     }
-    Ok(Lock::try_take(&a.run.lock_path())?.map(Some).ok_or(()))
+    Ok(a.run.seize()?.map(Some).ok_or(()))
 }
 
 fn is_running(name: &str) -> Outcome {

@@ -171,6 +171,26 @@ pub fn become_subreaper() {
     let _ = nix::sys::prctl::set_child_subreaper(true);
 }
 
+/// Closes every descriptor above the three standard ones. For a process that goes on alone, right at its start: what its
+/// starter had open (a pipe that somebody reads to its end, a build's job tokens) must not stay open because of it.
+pub fn close_inherited() {
+    #[cfg(target_os = "linux")]
+    if linux::close_from(3) {
+        return;
+    }
+    let dir = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let open: Vec<i32> = entries
+        .filter_map(Result::ok)
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .filter(|n| *n > 2)
+        .collect();
+    for n in open {
+        // The directory's own is among them and closed already.
+        let _ = nix::unistd::close(n);
+    }
+}
+
 /// All descendants of `root`, zombies included, `root` itself first.
 pub fn descendants(root: i32) -> Vec<i32> {
     let mut out = vec![root];
@@ -264,6 +284,12 @@ mod linux {
             // that is dropped is read back unchanged at the next touch.
             unsafe { nix::libc::madvise(start, to - from, nix::libc::MADV_DONTNEED) };
         }
+    }
+
+    #[expect(unsafe_code, reason = "no safe wrapper for close_range")]
+    pub(super) fn close_from(first: u32) -> bool {
+        // SAFETY: three integers; the caller owns no descriptor yet.
+        unsafe { nix::libc::syscall(nix::libc::SYS_close_range, first, u32::MAX, 0) == 0 }
     }
 
     #[expect(unsafe_code, reason = "no safe wrapper for pidfd_send_signal")]

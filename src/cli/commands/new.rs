@@ -180,6 +180,7 @@ fn setup(
         env,
         values: crate::ops::plan::values(ctx, &reg.id, task, &plan.repo, worktree),
         env_allow: &plan.env_allow,
+        grace: plan.grace(),
     };
     let mut by = None;
     let outcome = setup.run(run, &token, signals, &mut |woken| {
