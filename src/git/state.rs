@@ -201,7 +201,7 @@ impl State {
         if !self.objects.has(&tip) {
             return Ok(Journal::default());
         }
-        let note = self.notes(&tip)?.remove(&id.0);
+        let note = self.objects.note(&tip, &id.0)?;
         let bytes = note.map(|b| self.objects.blob(&b)).transpose()?.flatten().unwrap_or_default();
         Ok(Journal::parse(&bytes))
     }
@@ -268,16 +268,10 @@ impl State {
         for _ in 0..20 {
             let old = refs::read(&self.repo, reference)?;
             let readable = old.as_ref().filter(|o| self.objects.has(o));
-            let mut notes = match readable {
-                Some(tip) => self.notes(tip)?,
-                None => BTreeMap::new(),
-            };
             let mut written = Vec::new();
             for (key, edit) in edits {
-                let before = match notes.get(key) {
-                    Some(blob) => self.objects.blob(blob)?.unwrap_or_default(),
-                    None => Vec::new(),
-                };
+                let there = readable.map_or(Ok(None), |tip| self.objects.note(tip, key))?;
+                let before = there.map_or(Ok(None), |b| self.objects.blob(&b))?.unwrap_or_default();
                 let after = edit(&before);
                 if after != before {
                     written.push((key.clone(), self.objects.write_blob(&after)?));
@@ -286,10 +280,7 @@ impl State {
             if written.is_empty() {
                 return Ok(());
             }
-            notes.extend(written);
-            let entries: Vec<(String, Oid)> =
-                notes.into_iter().map(|(k, v)| (format!("{}/{}", &k[..2], &k[2..]), v)).collect();
-            let new = self.objects.write_flat_commit(&entries, "agents\n")?;
+            let new = self.objects.write_notes(readable, &written, "agents\n")?;
             match refs::update_ours(&self.repo, reference, &new, old.as_ref()) {
                 // Only a foreign writer can have been faster: we hold the lock.
                 Err(Error::Moved { .. }) => {}
