@@ -162,7 +162,7 @@ fn a_command_started_by_a_hook_means_the_directory_it_is_in() {
     repo.commit("something");
     assert_eq!(std::fs::read_to_string(env.home().join("seen")).unwrap(), "here\n");
     // A hook's variables do not reach into what it starts somewhere else.
-    env.script_at(&hook, &format!("#!/bin/sh\ngit agents run -q -a scripted 'WRITE: a.txt: a' >\"$HOME/seen\" 2>&1\n"));
+    env.script_at(&hook, "#!/bin/sh\ngit agents run -q -a scripted 'WRITE: a.txt: a' >\"$HOME/seen\" 2>&1\n");
     repo.commit("something else");
     let seen = std::fs::read_to_string(env.home().join("seen")).unwrap();
     assert!(seen.contains("1 of 1 agent ready"), "{seen}");
