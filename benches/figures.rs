@@ -172,7 +172,8 @@ fn no_op(p: &Place) {
     std::fs::write(p.dir.path().join("list.md"), list).unwrap();
     let list = p.dir.path().join("list.md");
     let script = p.dir.path().join("one");
-    std::fs::write(&script, "#!/bin/sh\nset -e\ngit worktree add -q -b \"x$1\" \"$2/x$1\"\ncd \"$2/x$1\"\ntrue\n")
+    std::fs::write(&script, // Parallel `worktree add` fails now and then in git itself; then the branch is there already.
+        "#!/bin/sh\ngit worktree add -q -b \"x$1\" \"$2/x$1\" || until git worktree add -qf \"$2/x$1\" \"x$1\"; do :; done\ncd \"$2/x$1\"\ntrue\n")
         .unwrap();
     let ours = |_| {
         timed(|| {
@@ -182,6 +183,7 @@ fn no_op(p: &Place) {
             assert_eq!(c.status().unwrap().code(), Some(1));
         })
     };
+    p.run(&repo, &["chmod", "+x", script.to_str().unwrap()]);
     let theirs = |round: usize| {
         timed(|| {
             let to = p.dir.path().join("xargs");
@@ -192,7 +194,8 @@ fn no_op(p: &Place) {
                 script.display(),
                 to.display()
             );
-            p.run(&p.dir.path().join("noop"), &["sh", "-c", &format!("chmod +x {}; {line}", script.display())]);
+            let out = p.command("sh", &repo).args(["-c", &line]).stderr(Stdio::piped()).output().unwrap();
+            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         })
     };
     compare(

@@ -51,9 +51,19 @@ struct Seen {
     since: Instant,
 }
 
+/// Signals caught, so that none of them cuts off what follows.
+pub fn catch() -> Result<Signals, CliError> {
+    Signals::catch().map_err(|e| CliError::refused(format!("signals: {e}"), "try again"))
+}
+
 /// Looks on until every agent is settled.
-pub fn follow(s: &Session, ctx: &Context, agents: Vec<(AgentId, String)>, options: &Options) -> Result<End, CliError> {
-    let signals = Signals::catch().map_err(|e| CliError::refused(format!("signals: {e}"), "try again"))?;
+pub fn follow(
+    s: &Session,
+    ctx: &Context,
+    agents: Vec<(AgentId, String)>,
+    options: &Options,
+    signals: &Signals,
+) -> Result<End, CliError> {
     let started = Instant::now();
     let mut seen: Vec<Seen> = agents
         .into_iter()

@@ -58,6 +58,9 @@ pub struct Settings {
     pub copy_secrets: Option<bool>,
     /// The user's own patterns only; those of the project are in the `ApprovedPlan`.
     pub throw_away: Vec<String>,
+    pub question_grace_s: u64,
+    pub stop_grace_s: u64,
+    pub capture_interval_s: Option<u64>,
 }
 
 /// What was said on the command line; clap reads the values with the functions of [`value`].
@@ -213,6 +216,9 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, value::parse_size);
     let copy_secrets = from.pick(&table::COPY_SECRETS, flags.copy_secrets, |_| None, value::parse_bool);
     let throw_away = from.pick(&table::THROW_AWAY, None, |_| None, |s| value::parse_list(s, value::parse_throw_away));
+    let question_grace = from.pick(&table::QUESTION_GRACE, None, |_| None, value::parse_duration);
+    let stop_grace = from.pick(&table::STOP_GRACE, None, |_| None, value::parse_duration);
+    let capture_interval = from.pick(&table::CAPTURE_INTERVAL, None, |_| None, limit);
 
     let Picker { problems, warnings, .. } = from;
     if !problems.is_empty() {
@@ -243,6 +249,9 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         capture_max_file: capture_max_file.unwrap_or(0),
         copy_secrets,
         throw_away: throw_away.unwrap_or_default(),
+        question_grace_s: question_grace.unwrap_or(60),
+        stop_grace_s: stop_grace.unwrap_or(10),
+        capture_interval_s: capture_interval.and_then(|l| l.0),
     };
     Ok((settings, warnings))
 }

@@ -47,6 +47,7 @@ fn the_defaults_are_those_of_the_table() {
     assert_eq!((s.parallel, s.time_s, s.stall_s, s.retries), (4, Some(7_200), Some(1_800), 1));
     assert_eq!((s.branch_prefix.as_str(), s.worktree_dir.as_str()), ("agents/", "../{{ repo }}.agents/{{ slug }}"));
     assert_eq!((s.min_free, s.clone_limit, s.capture_max_file), (1 << 30, 1 << 30, 50 << 20));
+    assert_eq!((s.question_grace_s, s.stop_grace_s, s.capture_interval_s), (60, 10, Some(60)));
     assert_eq!((s.permission, s.uncommitted, s.sign), (Permission::Edit, Uncommitted::Commit, false));
     assert_eq!(
         (s.base, s.assistant, s.cost, s.notify, s.env_allow, s.copy_secrets),
@@ -111,6 +112,9 @@ const OTHER: &[(&str, &str)] = &[
     ("agents.captureMaxFile", "1MiB"),
     ("agents.copySecrets", "false"),
     ("agents.throwAway", "*.log"),
+    ("agents.questionGrace", "5s"),
+    ("agents.stopGrace", "3s"),
+    ("agents.captureInterval", "off"),
 ];
 
 #[test]

@@ -82,6 +82,12 @@ settings! {
         "whether files that look like production secrets are copied too; without it that is asked";
     THROW_AWAY: "agents.throwAway", None, "GIT_AGENTS_THROW_AWAY", None, user,
         "untracked files that are not work, gitignore patterns, on top of the approved ones of the project";
+    QUESTION_GRACE: "agents.questionGrace", None, "GIT_AGENTS_QUESTION_GRACE", Some("1m"), anywhere,
+        "how long an assistant that asked a question may wait for the answer before it is ended, its session kept";
+    STOP_GRACE: "agents.stopGrace", None, "GIT_AGENTS_STOP_GRACE", Some("10s"), anywhere,
+        "how long a process that is asked to end has before it is killed";
+    CAPTURE_INTERVAL: "agents.captureInterval", None, "GIT_AGENTS_CAPTURE_INTERVAL", Some("1m"), anywhere,
+        "when a run's uncommitted work is captured first, then at doubling intervals; 'off' is never";
 }
 
 /// All settings, in the order of the manual.

@@ -19,7 +19,7 @@ pub fn custom_drivers(
     paths: &BTreeSet<Vec<u8>>,
 ) -> Result<BTreeMap<Vec<u8>, String>> {
     let settings = repo.settings()?;
-    let attributes = Attributes::read(repo, objects, Some(base), &settings)?;
+    let attributes = Attributes::read(repo, objects, Some(base), settings)?;
     let default = settings.iter().rev().find(|(_, k, _)| k == "merge.default").map(|(_, _, v)| v.as_str());
     let default = default.filter(|v| !is_built_in(v));
     if paths.is_empty() || (default.is_none() && !attributes.may_name_a_driver()) {

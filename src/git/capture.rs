@@ -132,6 +132,21 @@ pub fn take(
     Ok(Capture { reference: options.reference.to_owned(), commit, skipped: stream.skipped })
 }
 
+/// Removes the reports that `fast-import` leaves in the repository when we die while it listens. The caller holds the
+/// repository's lock.
+pub(super) fn heal(repo: &Repo) {
+    for e in std::fs::read_dir(&repo.common_dir).into_iter().flatten().filter_map(std::result::Result::ok) {
+        let ours = e.file_name().to_str().is_some_and(|n| n.starts_with("fast_import_crash_"))
+            && crate::runtime::files::read_limited(&e.path(), 1 << 20)
+                .is_ok_and(|b| b.unwrap_or_default().windows(OURS.len()).any(|w| w == OURS));
+        if ours {
+            let _ = std::fs::remove_file(e.path());
+        }
+    }
+}
+
+const OURS: &[u8] = b" refs/agents/";
+
 /// Walks every object the capture added; an error where one is missing.
 pub fn verify(repo: &Repo, commit: &Oid, tip: Option<&Oid>) -> Result<()> {
     let mut call = repo.call(["rev-list", "--objects", "--quiet", &commit.0]);

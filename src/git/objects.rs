@@ -1,4 +1,7 @@
 //! Objects, read and written in-process. What is written here is synced before its id is handed out.
+//!
+//! A new object is made in a folder of ours and then renamed into the repository, so that a kill leaves no temporary
+//! file where git's own programs never look for one. Writing is for holders of the repository's lock.
 
 use super::repo::Repo;
 use super::{Error, Result};
@@ -6,6 +9,7 @@ use crate::model::agent::Oid;
 use crate::runtime::files;
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The object database of one repository. Cheap to clone; each thread takes its own handle inside.
@@ -13,6 +17,7 @@ use std::path::PathBuf;
 pub struct Objects {
     repo: gix::ThreadSafeRepository,
     dir: PathBuf,
+    incoming: PathBuf,
 }
 
 /// What a commit says.
@@ -60,7 +65,8 @@ impl Objects {
     pub fn open(repo: &Repo) -> Result<Objects> {
         let options = gix::open::Options::isolated().open_path_as_is(true);
         let opened = gix::ThreadSafeRepository::open_opts(&repo.common_dir, options).map_err(why)?;
-        Ok(Objects { repo: opened, dir: repo.common_dir.join("objects") })
+        let (dir, incoming) = (repo.common_dir.join("objects"), repo.agents_dir().join("incoming"));
+        Ok(Objects { repo: opened, dir, incoming })
     }
 
     pub(super) fn local(&self) -> gix::Repository {
@@ -139,7 +145,7 @@ impl Objects {
         }
         let entries = |id: Option<&Oid>| id.map_or(Ok(Vec::new()), |id| self.tree(id));
         let (old, new) = (entries(a)?, entries(b)?);
-        let mut names: std::collections::BTreeMap<&[u8], (Option<&TreeEntry>, Option<&TreeEntry>)> = Default::default();
+        let mut names: BTreeMap<&[u8], (Option<&TreeEntry>, Option<&TreeEntry>)> = Default::default();
         for e in &old {
             names.entry(&e.name).or_default().0 = Some(e);
         }
@@ -165,16 +171,16 @@ impl Objects {
 
     /// Writes a blob, durably.
     pub fn write_blob(&self, bytes: &[u8]) -> Result<Oid> {
-        let id = from_gix(self.local().write_blob(bytes).map_err(why)?);
-        self.sync(std::slice::from_ref(&id))?;
+        let mut writer = Writer::new(self)?;
+        let id = writer.put(gix::objs::Kind::Blob, bytes)?;
+        writer.finish()?;
         Ok(id)
     }
 
     /// Writes a commit without parents over blobs: `paths` are slash-separated, modes plain files. Durable.
     pub fn write_flat_commit(&self, entries: &[(String, Oid)], message: &str) -> Result<Oid> {
-        let repo = self.local();
-        let mut written = Vec::new();
-        let tree = write_tree(&repo, entries, &mut written)?;
+        let mut writer = Writer::new(self)?;
+        let tree = writer.tree(entries)?;
         let who = gix::actor::Signature {
             name: "git-agents".into(),
             email: "git-agents@localhost".into(),
@@ -189,34 +195,9 @@ impl Objects {
             message: message.into(),
             extra_headers: Vec::new(),
         };
-        let id = from_gix(repo.write_object(commit).map_err(why)?);
-        written.push(id.clone());
-        self.sync(&written)?;
+        let id = writer.object(&commit)?;
+        writer.finish()?;
         Ok(id)
-    }
-
-    /// Makes loose objects durable; packed ones already are.
-    pub fn sync(&self, ids: &[Oid]) -> Result<()> {
-        let mut dirs = std::collections::BTreeSet::new();
-        for id in ids {
-            let (head, tail) = id.0.split_at(2);
-            let path = self.dir.join(head).join(tail);
-            match std::fs::File::open(&path) {
-                Ok(f) => {
-                    f.sync_all().map_err(files::because("sync", &path))?;
-                    dirs.insert(self.dir.join(head));
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(files::because("sync", &path)(e).into()),
-            }
-        }
-        for d in &dirs {
-            files::sync_dir(d)?;
-        }
-        if !dirs.is_empty() {
-            files::sync_dir(&self.dir)?;
-        }
-        Ok(())
     }
 
     /// All merge bases of two commits; empty for unrelated histories.
@@ -253,35 +234,109 @@ pub fn hash_stream(content: &mut dyn std::io::Read, size: u64) -> std::io::Resul
     Ok(id.map_err(std::io::Error::other)?.to_string())
 }
 
-/// Writes the trees for `entries` (sorted or not) and returns the root; ids of what was written go to `written`.
-fn write_tree(repo: &gix::Repository, entries: &[(String, Oid)], written: &mut Vec<Oid>) -> Result<Oid> {
-    use std::collections::BTreeMap;
-    let mut files: Vec<(&str, &Oid)> = Vec::new();
-    let mut dirs: BTreeMap<&str, Vec<(String, Oid)>> = BTreeMap::new();
-    for (path, id) in entries {
-        match path.split_once('/') {
-            None => files.push((path, id)),
-            Some((dir, rest)) => dirs.entry(dir).or_default().push((rest.to_owned(), id.clone())),
+/// New objects on their way into the repository.
+struct Writer<'a> {
+    objects: &'a Objects,
+    repo: gix::Repository,
+    incoming: gix::odb::loose::Store,
+    /// Directories that got a new name.
+    dirs: BTreeSet<PathBuf>,
+}
+
+impl Writer<'_> {
+    fn new(objects: &Objects) -> Result<Writer<'_>> {
+        if let Some(agents) = objects.incoming.parent() {
+            files::ensure_private_dir(agents)?;
+        }
+        files::ensure_private_dir(&objects.incoming)?;
+        let repo = objects.local();
+        let incoming = gix::odb::loose::Store::at(objects.incoming.clone(), repo.object_hash());
+        Ok(Writer { objects, repo, incoming, dirs: BTreeSet::new() })
+    }
+
+    fn object(&mut self, object: &dyn gix::objs::WriteTo) -> Result<Oid> {
+        let mut bytes = Vec::new();
+        object.write_to(&mut bytes).map_err(why)?;
+        self.put(object.kind(), &bytes)
+    }
+
+    fn put(&mut self, kind: gix::objs::Kind, bytes: &[u8]) -> Result<Oid> {
+        let id = gix::objs::compute_hash(self.repo.object_hash(), kind, bytes).map_err(why)?;
+        let oid = from_gix(id);
+        let (head, tail) = oid.0.split_at(2);
+        let dir = self.objects.dir.join(head);
+        if self.repo.has_object(id) {
+            // Whoever wrote it may not have synced it.
+            match std::fs::File::open(dir.join(tail)) {
+                Ok(f) => f.sync_all().map_err(files::because("sync", &dir))?,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(oid),
+                Err(e) => return Err(files::because("open", &dir)(e).into()),
+            }
+        } else {
+            use gix::objs::Write as _;
+            self.incoming.write_buf(kind, bytes).map_err(why)?;
+            let made = self.incoming.object_path(&id);
+            std::fs::File::open(&made).and_then(|f| f.sync_all()).map_err(files::because("sync", &made))?;
+            match std::fs::create_dir(&dir) {
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(files::because("create", &dir)(e).into());
+                }
+                _ => {}
+            }
+            std::fs::rename(&made, dir.join(tail)).map_err(files::because("write", &dir))?;
+            if let Some(parent) = made.parent() {
+                // Left for the next object of the same beginning, or for the next holder of the lock, where it is not empty.
+                let _ = std::fs::remove_dir(parent);
+            }
+        }
+        self.dirs.insert(dir);
+        Ok(oid)
+    }
+
+    /// Writes the trees for `entries` (sorted or not); the root.
+    fn tree(&mut self, entries: &[(String, Oid)]) -> Result<Oid> {
+        let mut files: Vec<(&str, &Oid)> = Vec::new();
+        let mut dirs: BTreeMap<&str, Vec<(String, Oid)>> = BTreeMap::new();
+        for (path, id) in entries {
+            match path.split_once('/') {
+                None => files.push((path, id)),
+                Some((dir, rest)) => dirs.entry(dir).or_default().push((rest.to_owned(), id.clone())),
+            }
+        }
+        let mut tree = gix::objs::Tree::empty();
+        let mut add = |mode: EntryKind, name: &str, id: &Oid| -> Result<()> {
+            tree.entries.push(gix::objs::tree::Entry { mode: mode.into(), filename: name.into(), oid: to_gix(id)? });
+            Ok(())
+        };
+        for (name, id) in files {
+            add(EntryKind::Blob, name, id)?;
+        }
+        for (name, below) in dirs {
+            add(EntryKind::Tree, name, &self.tree(&below)?)?;
+        }
+        tree.entries.sort();
+        self.object(&tree)
+    }
+
+    /// Makes the new names durable.
+    fn finish(self) -> Result<()> {
+        for d in &self.dirs {
+            files::sync_dir(d)?;
+        }
+        if !self.dirs.is_empty() {
+            files::sync_dir(&self.objects.dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes what a kill left on its way. The caller holds the repository's lock, so nobody is writing.
+pub(super) fn heal(repo: &Repo) {
+    let dir = repo.agents_dir().join("incoming");
+    for e in std::fs::read_dir(&dir).into_iter().flatten().filter_map(std::result::Result::ok) {
+        if let Ok(meta) = e.path().symlink_metadata() {
+            use std::os::unix::fs::MetadataExt as _;
+            let _ = files::remove_tree(&e.path(), meta.dev());
         }
     }
-    let mut tree = gix::objs::Tree::empty();
-    for (name, id) in files {
-        tree.entries.push(gix::objs::tree::Entry {
-            mode: EntryKind::Blob.into(),
-            filename: name.into(),
-            oid: to_gix(id)?,
-        });
-    }
-    for (name, below) in dirs {
-        let id = write_tree(repo, &below, written)?;
-        tree.entries.push(gix::objs::tree::Entry {
-            mode: EntryKind::Tree.into(),
-            filename: name.into(),
-            oid: to_gix(&id)?,
-        });
-    }
-    tree.entries.sort();
-    let id = from_gix(repo.write_object(tree).map_err(why)?);
-    written.push(id.clone());
-    Ok(id)
 }

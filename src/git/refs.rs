@@ -13,8 +13,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// All references below the given prefixes (`refs/heads/`, …), with the objects they name directly.
+/// All references below the given prefixes (`refs/heads/`, …), with the objects they name.
 pub fn list(repo: &Repo, prefixes: &[&str]) -> Result<BTreeMap<String, Oid>> {
+    if !repo.reftable {
+        return list_files(repo, prefixes);
+    }
     let mut call = repo.call(["for-each-ref", "--format=%(objectname) %(refname)"]);
     for p in prefixes {
         call.arg(p);
@@ -30,29 +33,71 @@ pub fn list(repo: &Repo, prefixes: &[&str]) -> Result<BTreeMap<String, Oid>> {
     Ok(refs)
 }
 
-/// The commit or object a full name stands for; `None` where there is no such reference.
+/// The object a full name stands for; `None` where there is no such reference.
 pub fn read(repo: &Repo, name: &str) -> Result<Option<Oid>> {
-    if !repo.reftable && is_ours(name) {
+    if !repo.reftable && name.starts_with("refs/") && !name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return read_files(repo, name);
     }
-    let out = repo.call(["rev-parse", "--verify", "--quiet", "--end-of-options", name]).output()?;
-    let text = String::from_utf8_lossy(&out.stdout);
-    match out.status.code() {
-        Some(0) => Ok(text.lines().find_map(Oid::parse)),
-        Some(1) => Ok(None),
-        _ => Err(super::command::failed(&format!("rev-parse {name}"), &out)),
-    }
+    // Not `rev-parse`, which reads what it does not find as a shorter name: a branch called 'refs/heads/x' is not 'x'.
+    Ok(list(repo, &[name])?.remove(name))
 }
 
 /// The commit that `rev` means, as git reads revisions; `None` where it means none.
 pub fn resolve_commit(repo: &Repo, rev: &str) -> Result<Option<Oid>> {
+    if !repo.reftable && rev.starts_with("refs/heads/") {
+        return read(repo, rev);
+    }
     let spec = format!("{rev}^{{commit}}");
     let out = repo.call(["rev-parse", "--verify", "--quiet", "--end-of-options", &spec]).output()?;
     Ok(String::from_utf8_lossy(&out.stdout).lines().find_map(Oid::parse).filter(|_| out.status.success()))
 }
 
+/// The files of a repository that keeps references in files: packed ones first, loose ones win.
+fn list_files(repo: &Repo, prefixes: &[&str]) -> Result<BTreeMap<String, Oid>> {
+    let mut refs = BTreeMap::new();
+    let packed = files::read_limited(&repo.common_dir.join("packed-refs"), 1 << 30)?.unwrap_or_default();
+    for line in packed.split(|b| *b == b'\n').filter(|l| !matches!(l.first(), None | Some(b'#' | b'^'))) {
+        let line = String::from_utf8_lossy(line);
+        if let Some((id, name)) = line.split_once(' ')
+            && prefixes.iter().any(|p| name.starts_with(p))
+            && let Some(id) = Oid::parse(id)
+        {
+            refs.insert(name.to_owned(), id);
+        }
+    }
+    let mut todo: Vec<String> = prefixes.iter().map(|p| p.trim_end_matches('/').to_owned()).collect();
+    while let Some(dir) = todo.pop() {
+        let path = repo.common_dir.join(&dir);
+        let entries = match std::fs::read_dir(&path) {
+            Ok(e) => e,
+            Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => continue,
+            Err(e) => return Err(because("read", &path)(e).into()),
+        };
+        for e in entries.filter_map(std::result::Result::ok) {
+            // A name that is not text is no name of ours, and git itself shows it lossily.
+            let name = format!("{dir}/{}", e.file_name().to_string_lossy());
+            if e.file_type().is_ok_and(|t| t.is_dir()) {
+                todo.push(name);
+            } else if !name.ends_with(".lock")
+                && let Ok(Some(id)) = read_files(repo, &name)
+            {
+                refs.insert(name, id);
+            }
+        }
+    }
+    Ok(refs)
+}
+
 fn is_ours(name: &str) -> bool {
     name.starts_with("refs/agents/") || name.starts_with("refs/notes/agents")
+}
+
+fn read_direct(repo: &Repo, name: &str) -> Result<Option<Oid>> {
+    let loose = files::read_limited(&repo.common_dir.join(name), 1 << 12).unwrap_or_default();
+    match loose.and_then(|b| Oid::parse(String::from_utf8_lossy(&b).trim())) {
+        Some(id) => Ok(Some(id)),
+        None => read_packed(repo, name),
+    }
 }
 
 fn read_files(repo: &Repo, name: &str) -> Result<Option<Oid>> {
@@ -60,6 +105,10 @@ fn read_files(repo: &Repo, name: &str) -> Result<Option<Oid>> {
     match files::read_limited(&path, 1 << 12) {
         Ok(Some(bytes)) => {
             let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+            if let Some(target) = text.strip_prefix("ref:").map(str::trim).filter(|t| *t != name) {
+                // Only `origin/HEAD` and the like; a chain of them is nobody's habit.
+                return if target.starts_with("refs/") { read_direct(repo, target) } else { Ok(None) };
+            }
             return match Oid::parse(&text) {
                 Some(id) => Ok(Some(id)),
                 None => {
@@ -72,6 +121,10 @@ fn read_files(repo: &Repo, name: &str) -> Result<Option<Oid>> {
         Err(e) if matches!(e.kind(), Some(std::io::ErrorKind::IsADirectory | std::io::ErrorKind::NotADirectory)) => {}
         Err(e) => return Err(e.into()),
     }
+    read_packed(repo, name)
+}
+
+fn read_packed(repo: &Repo, name: &str) -> Result<Option<Oid>> {
     let packed = files::read_limited(&repo.common_dir.join("packed-refs"), 1 << 30)?.unwrap_or_default();
     let wanted = name.as_bytes();
     for line in packed.split(|b| *b == b'\n') {

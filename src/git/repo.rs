@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// A repository, found once a command. Everything below takes paths and ids from here.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Repo {
     /// The directory all worktrees share: absolute, without links.
     pub common_dir: PathBuf,
@@ -33,7 +33,13 @@ pub struct Repo {
     pub worktree_config: bool,
     /// The version of the git program.
     pub version: String,
+    /// What [`Repo::settings`] found.
+    #[serde(skip)]
+    settings: std::sync::Arc<std::sync::OnceLock<Vec<Setting>>>,
 }
+
+/// Scope, key, value.
+pub type Setting = (String, String, String);
 
 impl Repo {
     /// The repository `dir` is in, as git finds it: hooks' `GIT_DIR`, linked worktrees, bare layouts, submodules.
@@ -98,6 +104,7 @@ impl Repo {
             excludes: config.value("core", None, "excludesfile").map(|e| super::config_file::expand_home(&e)),
             worktree_config: config.flag("extensions", None, "worktreeconfig"),
             version,
+            settings: Default::default(),
         })
     }
 
@@ -168,8 +175,16 @@ impl Repo {
         if self.object_format == "sha256" { 64 } else { 40 }
     }
 
-    /// Every setting git sees, with its scope (`system`, `global`, `local`, `worktree`, `command`), in order.
-    pub fn settings(&self) -> Result<Vec<(String, String, String)>> {
+    /// Every setting git sees, with its scope (`system`, `global`, `local`, `worktree`, `command`), in order; asked once.
+    pub fn settings(&self) -> Result<&[Setting]> {
+        if self.settings.get().is_none() {
+            let found = self.ask_settings()?;
+            let _ = self.settings.set(found);
+        }
+        Ok(self.settings.get().map_or(&[], Vec::as_slice))
+    }
+
+    fn ask_settings(&self) -> Result<Vec<Setting>> {
         let out = self.call(["config", "--list", "-z", "--show-scope", "--includes"]).with_inherited_config().run()?;
         let mut parts = out.split(|b| *b == 0);
         let mut settings = Vec::new();

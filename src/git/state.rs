@@ -3,16 +3,16 @@
 //! Order of truth: lock held → registration → facts of git → journal. Everything that changes something here is called
 //! with the repository's lock held, for which [`State::lock`] is the only door; taking it also heals what a kill left.
 
-use super::objects::Objects;
+use super::objects::{self, Objects};
 use super::repo::Repo;
-use super::{Error, Result, config_file, refs};
+use super::{Error, Result, capture, config_file, refs};
 use crate::model::agent::{AgentId, Name, Oid};
 use crate::model::event::{Event, Journal};
 use crate::model::task::Task;
 use crate::runtime::files;
 use crate::runtime::lock::{self, Lock};
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The journal's reference: one note an agent, on its task object.
@@ -96,17 +96,10 @@ impl State {
         lock.note(&format!("{}\n", std::process::id()));
         config_file::heal(&self.repo.common_dir);
         refs::heal(&self.repo);
-        self.heal_temporaries(&dir);
+        objects::heal(&self.repo);
+        capture::heal(&self.repo);
+        files::heal(&dir);
         Ok(Held { _lock: lock })
-    }
-
-    /// Temporary files of ours are written under the lock only, so any that is left belongs to nobody.
-    fn heal_temporaries(&self, dir: &Path) {
-        for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {
-            if e.file_name().to_str().is_some_and(|n| n.starts_with(".tmp-")) {
-                let _ = std::fs::remove_file(e.path());
-            }
-        }
     }
 
     /// All registrations, in the order of the file. One that is damaged is left out and named in the second list.

@@ -12,6 +12,7 @@ use super::status::{Changes, Place};
 use super::{Error, Result};
 use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
+use crate::runtime::lock::Lock;
 use std::io::{BufReader, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Sterile {
     dir: PathBuf,
+    /// Beside the directory; says that its owner lives.
+    lock: Option<Lock>,
 }
 
 /// Which of the user's settings count in a status.
@@ -43,8 +46,10 @@ impl Sterile {
             std::env::temp_dir()
         };
         let dir = top.join(format!("git-agents-{}", crate::runtime::clock::random_hex(8)));
+        // Before the directory: one without a held lock is what a kill left.
+        let lock = Lock::take(&dir.with_extension("lock"))?;
         files::ensure_private_dir(&dir)?;
-        let sterile = Sterile { dir };
+        let sterile = Sterile { dir, lock: Some(lock) };
         let dir = &sterile.dir;
         for sub in ["objects", "objects/info", "refs", "info"] {
             std::fs::create_dir(dir.join(sub)).map_err(because("create", dir))?;
@@ -89,6 +94,24 @@ impl Drop for Sterile {
             use std::os::unix::fs::MetadataExt as _;
             // Expendable by definition; what cannot be deleted now is in the way of nothing.
             let _ = files::remove_tree(&self.dir, meta.dev());
+        }
+        if let Some(lock) = self.lock.take() {
+            lock.remove();
+        }
+    }
+}
+
+/// Removes the private git dirs of processes that are gone.
+pub fn heal(repo: &Repo) {
+    let top = repo.agents_dir().join("sterile");
+    for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
+        let dir = e.path().with_extension("");
+        if let Ok(Some(lock)) = Lock::try_take(&dir.with_extension("lock")) {
+            if let Ok(meta) = dir.symlink_metadata() {
+                use std::os::unix::fs::MetadataExt as _;
+                let _ = files::remove_tree(&dir, meta.dev());
+            }
+            lock.remove();
         }
     }
 }
@@ -210,8 +233,8 @@ pub fn merges(repo: &Repo, objects: &Objects, base: Option<&Oid>, pairs: &[(Oid,
         return Ok(Vec::new());
     }
     let settings = repo.settings()?;
-    let sterile = Sterile::new(repo, &merge_settings(&settings))?;
-    let tree = Attributes::read(repo, objects, base, &settings)?.write(&sterile)?;
+    let sterile = Sterile::new(repo, &merge_settings(settings))?;
+    let tree = Attributes::read(repo, objects, base, settings)?.write(&sterile)?;
     let mut verdicts = Vec::with_capacity(pairs.len());
     while verdicts.len() < pairs.len() {
         let rest = &pairs[verdicts.len()..];

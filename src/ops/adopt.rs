@@ -3,7 +3,9 @@
 use super::base;
 use super::create::{self, Planned};
 use super::naming::{self, Taken, Wish};
-use super::{Context, Error, Loaded, Result, plan};
+use super::record::RunDir;
+use super::unfinished::{self, Since};
+use super::{Context, Error, Loaded, Result, identity, plan};
 use crate::config::ApprovedPlan;
 use crate::git::command::Call;
 use crate::git::state::Registration;
@@ -47,6 +49,9 @@ pub struct Adopted {
 /// Finds what `word` means.
 pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
     let managed = ctx.state.registrations()?.0;
+    // One whose adoption was cut short is adopted again.
+    let (cut_short, managed): (Vec<Registration>, Vec<Registration>) =
+        managed.into_iter().partition(|r| is_cut_short(ctx, r));
     let already = |r: &Registration| {
         Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name.typed()))
     };
@@ -60,6 +65,9 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
         if let Some(entry) = worktree::find_by_path(ctx.repo(), &path)? {
             if let Some(r) = managed.iter().find(|r| r.worktree.as_deref() == Some(entry.id.as_str())) {
                 return Err(already(r));
+            }
+            if let Some(r) = cut_short.iter().find(|r| r.path.as_ref() == Some(&entry.path)) {
+                return Ok(What::Branch(r.branch.clone()));
             }
             return Ok(What::Worktree(entry));
         }
@@ -88,6 +96,9 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
             if let Some(r) = managed.iter().find(|r| r.branch == full) {
                 return Err(already(r));
             }
+            if cut_short.iter().any(|r| r.branch == full) {
+                return Ok(What::Branch(full));
+            }
             if let Some(entry) =
                 worktree::list(ctx.repo())?.into_iter().find(|e| e.head == worktree::Head::Branch(full.clone()))
             {
@@ -113,6 +124,10 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
         format!("'{shown}' is neither a worktree nor a branch"),
         "'git branch -a' and 'git worktree list' show what there is",
     ))
+}
+
+fn is_cut_short(ctx: &Context, r: &Registration) -> bool {
+    r.doing.as_deref() == Some("adopt") && RunDir::of(&ctx.state, &r.id).is_alive().is_ok_and(|alive| !alive)
 }
 
 fn remote(ctx: &Context) -> Result<String> {
@@ -215,7 +230,21 @@ fn register(
     let short = short_ref(branch).to_owned();
     let as_base = base::Base { name: base.to_owned(), commit: fork, note: None };
     let held = ctx.state.lock()?;
+    super::repair::repair(ctx, &held)?;
+    for r in ctx.state.registrations()?.0.iter().filter(|r| r.branch == branch && is_cut_short(ctx, r)) {
+        if let Some(entry) = identity::entry_of(ctx, r)?.filter(unfinished::is_checked_out) {
+            // All but the last step was done.
+            let done = Registration { doing: None, path: None, ..r.clone() };
+            ctx.state.register(&held, &done)?;
+            identity::unlock_worktree(ctx, &done)?;
+            return Ok(Adopted { name: done.name.0, path: entry.path });
+        }
+        unfinished::give_up(ctx, &held, r, Since::Earlier)?;
+    }
     let registered = ctx.state.registrations()?.0;
+    if let Some(r) = registered.iter().find(|r| r.branch == branch) {
+        return Err(Error::refused(format!("'{}' is managed already", r.name), format!("git agents show {}", r.name)));
+    }
     // The handle is the branch without the prefix of ours; where that is taken, the branch.
     let handle = short.strip_prefix(&loaded.settings.branch_prefix).unwrap_or(&short).to_owned();
     let usable = check_name(&handle).is_ok() && !registered.iter().any(|r| r.name.0 == handle);
@@ -244,11 +273,13 @@ fn register(
                 Wish { name: &name, branch: &short, base: &as_base, dir: &loaded.settings.worktree_dir, batch: None };
             let path = naming::place(ctx, &wish)?;
             naming::check_free(&path)?;
-            let planned = Planned { task, path: path.clone() };
-            let (mut reg, _) = create::write(ctx, &held, std::iter::once((&planned, Some("adopt"))))?.remove(0);
-            drop(held);
             let plan = plan::run_plan(ctx, loaded, approved, path.clone(), None)?;
+            let planned = Planned { task, path: path.clone() };
+            let (mut reg, _, run, lock) = create::write_locked(ctx, &held, &planned, "adopt")?;
+            drop(held);
             create::check_out_branch(ctx, &mut reg, &plan)?;
+            let _ = std::fs::remove_file(run.file("state.json"));
+            drop(lock);
             Ok(Adopted { name, path })
         }
     }

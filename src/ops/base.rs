@@ -85,6 +85,10 @@ pub fn resolve(ctx: &Context, asked: Option<&str>) -> Result<Base> {
 /// The upstream of a branch and its commit, where that is strictly ahead of `commit`.
 fn upstream_ahead(ctx: &Context, branch: &str, commit: &Oid) -> Result<Option<(String, Oid)>> {
     let repo = ctx.repo();
+    let short = crate::model::task::short_ref(branch);
+    if crate::git::config_file::read(&repo.common_dir)?.value("branch", Some(short), "merge").is_none() {
+        return Ok(None);
+    }
     let out = repo.call(["for-each-ref", "--format=%(upstream)", branch]).text()?;
     let upstream = out.lines().next().unwrap_or_default().to_owned();
     if !upstream.starts_with("refs/remotes/") {

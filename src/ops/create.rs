@@ -2,18 +2,21 @@
 //! leaves a registered agent that `retry` and `rm` understand, or nothing.
 
 use super::base::Base;
-use super::identity::{MANIFEST, entry_of, lock_reason, parse_lock_reason, unlock_worktree};
+use super::identity::{MANIFEST, entry_of, lock_reason, unlock_worktree};
 use super::naming::{Taken, check_free};
 use super::plan::RunPlan;
+use super::record::{Record, RunDir};
+use super::unfinished::{self, Since};
 use super::{Context, Error, Result};
 use crate::git::command::Call;
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, worktree};
-use crate::model::agent::{Name, Oid, Slug};
+use crate::model::agent::{Name, Oid, RunState, Slug};
 use crate::model::event::Kind;
 use crate::model::task::Task;
 use crate::place::files as take;
-use crate::runtime::{clock, files};
+use crate::runtime::lock::Lock;
+use crate::runtime::{clock, files, process};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,17 +31,47 @@ pub struct Planned {
     pub path: PathBuf,
 }
 
+/// Registers one environment and takes its lock with it, so that there is no moment at which it looks dead.
+pub fn register_locked(ctx: &Context, planned: &Planned) -> Result<(Registration, Task, RunDir, Lock)> {
+    let held = ctx.state.lock()?;
+    super::repair::repair(ctx, &held)?;
+    let mut taken = Taken::read(ctx)?;
+    check(&mut taken, planned)?;
+    write_locked(ctx, &held, planned, "create")
+}
+
+/// [`write`] for one, with its lock taken and its run noted.
+pub fn write_locked(
+    ctx: &Context,
+    held: &Held,
+    planned: &Planned,
+    doing: &'static str,
+) -> Result<(Registration, Task, RunDir, Lock)> {
+    let (reg, task) = write(ctx, held, std::iter::once((planned, Some(doing))))?.remove(0);
+    let run = RunDir::of(&ctx.state, &reg.id);
+    run.ensure()?;
+    let lock = Lock::take(&run.lock_path())?;
+    run.write_live(&Record::new(RunState::Preparing, 0))?;
+    Ok((reg, task, run, lock))
+}
+
+fn check(taken: &mut Taken, p: &Planned) -> Result<()> {
+    if let Some(why) = taken.obstacle(&p.task.name.0, p.task.branch_short()) {
+        return Err(Error::refused(why, "somebody was faster; try again"));
+    }
+    check_free(&p.path)?;
+    taken.take(&p.task.name.0, p.task.branch_short());
+    Ok(())
+}
+
 /// Registers what was planned: task objects, registrations, `created` events, all durable when this returns. Names are
 /// checked again under the lock; the first that is taken stops it before anything is written.
 pub fn register(ctx: &Context, planned: &[Planned]) -> Result<Vec<(Registration, Task)>> {
     let held = ctx.state.lock()?;
+    super::repair::repair(ctx, &held)?;
     let mut taken = Taken::read(ctx)?;
     for p in planned {
-        if let Some(why) = taken.obstacle(&p.task.name.0, p.task.branch_short()) {
-            return Err(Error::refused(why, "somebody was faster; try again"));
-        }
-        check_free(&p.path)?;
-        taken.take(&p.task.name.0, p.task.branch_short());
+        check(&mut taken, p)?;
     }
     write(ctx, &held, planned.iter().map(|p| (p, Some("create"))))
 }
@@ -106,14 +139,14 @@ pub fn materialize(
         let held = ctx.state.lock()?;
         let half_made = worktree::list(ctx.repo())?.iter().any(|e| e.path == path) || path.symlink_metadata().is_ok();
         if half_made || refs::read(ctx.repo(), &reg.branch)?.is_some() {
-            undo_create(ctx, &held, reg)?;
+            unfinished::undo(ctx, &held, reg, Since::Earlier)?;
         }
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(files::because("create", parent))?;
         }
         let made = worktree::add(ctx.repo(), &path, &reg.branch, Some(&reg.fork), &lock_reason(&reg.id));
         if let Err(e) = made {
-            undo_create(ctx, &held, reg)?;
+            unfinished::undo(ctx, &held, reg, Since::Now)?;
             return Err(e.into());
         }
         let entry = worktree::find_by_path(ctx.repo(), &path)?.ok_or_else(|| {
@@ -128,7 +161,17 @@ pub fn materialize(
         Error::refused(format!("the worktree of '{}' is gone", reg.name), format!("git agents rm {}", reg.name.typed()))
     })?;
     if reg.doing.as_deref() == Some("checkout") {
-        checkout(ctx, reg, &entry, plan, tell)?;
+        if let Err(e) = checkout(ctx, reg, &entry, plan, tell) {
+            if !unfinished::is_checked_out(&entry) {
+                // From the beginning again, next time.
+                let held = ctx.state.lock()?;
+                unfinished::undo(ctx, &held, reg, Since::Earlier)?;
+                reg.worktree = None;
+                reg.doing = Some("create".into());
+                ctx.state.register(&held, reg)?;
+            }
+            return Err(e);
+        }
         reg.doing = None;
         reg.path = None;
         let held = ctx.state.lock()?;
@@ -137,33 +180,34 @@ pub fn materialize(
     Ok(entry)
 }
 
-/// Makes a worktree for a branch that exists, for an agent that was registered to adopt it.
+/// Makes a worktree for a branch that exists, for an agent that was registered to adopt it. What an earlier attempt left
+/// is taken back first; where this one fails the branch stays and the agent does not.
 pub fn check_out_branch(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> Result<worktree::Entry> {
-    let path = plan.path.clone();
-    let give_up = |ctx: &Context, held: &Held, reg: &Registration| -> Result<()> {
-        ctx.state.append(held, &[event(&reg.id, Kind::Removed, json!({ "unfinished": true }))])?;
-        Ok(ctx.state.unregister(held, &reg.name)?)
-    };
-    {
+    let made = check_out_existing(ctx, reg, plan);
+    if made.is_err() && reg.doing.is_some() {
         let held = ctx.state.lock()?;
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(files::because("create", parent))?;
-        }
-        if let Err(e) = worktree::add(ctx.repo(), &path, &reg.branch, None, &lock_reason(&reg.id)) {
-            give_up(ctx, &held, reg)?;
-            return Err(e.into());
-        }
-        let entry = worktree::find_by_path(ctx.repo(), &path)?.ok_or_else(|| {
-            Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'")
-        })?;
-        files::write_durable(&entry.admin.join("agents-token"), format!("{}\n", reg.id).as_bytes())?;
-        reg.worktree = Some(entry.id);
-        ctx.state.register(&held, reg)?;
+        unfinished::give_up(ctx, &held, reg, Since::Now)?;
     }
-    let entry = entry_of(ctx, reg)?.ok_or_else(|| Error::refused("the new worktree is gone", "git worktree list"))?;
+    made
+}
+
+fn check_out_existing(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> Result<worktree::Entry> {
+    let path = plan.path.clone();
+    let held = ctx.state.lock()?;
+    unfinished::undo(ctx, &held, reg, Since::Earlier)?;
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(files::because("create", parent))?;
+    }
+    worktree::add(ctx.repo(), &path, &reg.branch, None, &lock_reason(&reg.id))?;
+    let entry = worktree::find_by_path(ctx.repo(), &path)?.ok_or_else(|| {
+        Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'")
+    })?;
+    files::write_durable(&entry.admin.join("agents-token"), format!("{}\n", reg.id).as_bytes())?;
+    reg.worktree = Some(entry.id.clone());
+    ctx.state.register(&held, reg)?;
+    drop(held);
     let tip = refs::read(ctx.repo(), &reg.branch)?.unwrap_or_else(|| reg.fork.clone());
-    let as_made = Registration { fork: tip, doing: Some("checkout".into()), path: Some(path), ..reg.clone() };
-    checkout(ctx, &as_made, &entry, plan, &mut |_| {})?;
+    checkout(ctx, &Registration { fork: tip, ..reg.clone() }, &entry, plan, &mut |_| {})?;
     reg.doing = None;
     reg.path = None;
     let held = ctx.state.lock()?;
@@ -181,32 +225,12 @@ fn checkout(
     tell: &mut dyn FnMut(Step),
 ) -> Result<()> {
     let repo = ctx.repo();
-    // The user's filters run: that is what a checkout is. Nothing else of theirs does.
-    let reset = Call::user_visible(
-        &entry.path,
-        ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false"],
-    )
-    .env("GIT_DIR", &entry.admin)
-    .env("GIT_COMMON_DIR", &repo.common_dir)
-    .env("GIT_WORK_TREE", &entry.path)
-    .env_remove("GIT_NO_LAZY_FETCH");
-    let mut reset = reset;
-    for a in ["reset", "--hard", "--quiet", "--no-recurse-submodules"] {
-        reset.arg(a);
+    if !unfinished::is_checked_out(entry) {
+        fill(ctx, reg, entry)?;
     }
-    if let Err(e) = reset.run() {
-        let text = e.to_string();
-        let held = ctx.state.lock()?;
-        undo_create(ctx, &held, reg)?;
-        let mut back = reg.clone();
-        back.worktree = None;
-        back.doing = Some("create".into());
-        back.path = Some(plan.path.clone());
-        ctx.state.register(&held, &back)?;
-        let hint = filter_hint(ctx, &reg.fork, &text);
-        return Err(Error::Refused { what: format!("could not check out '{}': {text}", reg.name), hint });
+    if plan.post_checkout {
+        post_checkout(ctx, reg, entry, tell);
     }
-    post_checkout(ctx, reg, entry, tell);
     if let Some(source) = plan.source.as_ref().filter(|s| **s != entry.path) {
         let taken = take_along(ctx, source, &entry.path, plan)?;
         files::write_atomic(&entry.admin.join(MANIFEST), &serde_json::to_vec(&taken.copied).expect("plain JSON"))?;
@@ -232,6 +256,37 @@ fn checkout(
     Ok(())
 }
 
+/// Puts the files of the fork into a tree that has none, or not all of them.
+fn fill(ctx: &Context, reg: &Registration, entry: &worktree::Entry) -> Result<()> {
+    let lock = entry.admin.join("index.lock");
+    if lock.symlink_metadata().is_ok() && !process::is_open_anywhere(&lock) {
+        // Of a checkout that was killed: the tree is ours alone until it is finished.
+        std::fs::remove_file(&lock).map_err(files::because("unlock", &lock))?;
+    }
+    // The user's filters run: that is what a checkout is. Nothing else of theirs does.
+    let args = [
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "advice.detachedHead=false",
+        "reset",
+        "--hard",
+        "--quiet",
+        "--no-recurse-submodules",
+    ];
+    let reset = Call::user_visible(&entry.path, args)
+        .env("GIT_DIR", &entry.admin)
+        .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
+        .env("GIT_WORK_TREE", &entry.path)
+        .env_remove("GIT_NO_LAZY_FETCH");
+    let Err(e) = reset.run() else { return Ok(()) };
+    let text = e.to_string();
+    let hint = filter_hint(ctx, &reg.fork, &text);
+    Err(Error::Refused { what: format!("could not check out '{}': {text}", reg.name), hint })
+}
+
 /// The user's hook expects to be called once for a new worktree. Its failure is a warning: the tree stands.
 fn post_checkout(ctx: &Context, reg: &Registration, entry: &worktree::Entry, tell: &mut dyn FnMut(Step)) {
     let zeros = reg.fork.zero_like();
@@ -251,22 +306,21 @@ fn post_checkout(ctx: &Context, reg: &Registration, entry: &worktree::Entry, tel
     }
 }
 
-/// Which attribute line named the filter that stopped a checkout.
+/// Which attribute line named the filter that stopped a checkout; `None` where git's words speak of none.
 fn filter_hint(ctx: &Context, commit: &Oid, text: &str) -> Option<String> {
-    let name = text
-        .split("filter '")
-        .nth(1)
-        .or_else(|| text.split("filter ").nth(1))
-        .map(|r| r.chars().take_while(|c| !c.is_whitespace() && *c != '\'').collect::<String>());
-    let driver = name.filter(|n| !n.is_empty());
+    if !text.contains("filter") {
+        return None;
+    }
     let tree = ctx.state.objects.tree(commit).ok()?;
     let attributes = tree.iter().find(|e| e.name == b".gitattributes")?;
     let bytes = ctx.state.objects.blob(&attributes.id).ok()??;
     let lines = String::from_utf8_lossy(&bytes).into_owned();
-    let line = lines.lines().find(|l| match &driver {
-        Some(_) => l.contains("filter="),
-        None => l.contains("filter="),
-    })?;
+    // The driver that git names, where the file has it; else whatever line has a driver.
+    let drivers = || lines.lines().filter(|l| l.contains("filter="));
+    let named = drivers().find(|l| {
+        l.split_whitespace().filter_map(|w| w.strip_prefix("filter=")).any(|d| text.split(['\'', ' ']).any(|w| w == d))
+    });
+    let line = named.or_else(|| drivers().next())?;
     Some(format!(
         "a filter of this repository is missing or failed; '.gitattributes' says '{}'; nothing is left behind",
         line.trim()
@@ -316,45 +370,6 @@ fn ignored_below(ctx: &Context, source: &Path) -> Result<Ignored> {
     let out = ctx.repo().call_in(source, &admin, args).within(Duration::from_secs(120)).run()?;
     let paths = out.split(|b| *b == 0).filter(|p| !p.is_empty());
     Ok(Ignored(paths.map(|p| PathBuf::from(std::ffi::OsStr::from_bytes(p.strip_suffix(b"/").unwrap_or(p)))).collect()))
-}
-
-/// Takes back a creation that did not come to its end: nothing in it was ever handed to anyone. The registration stays;
-/// the branch goes only if it is still where we made it.
-pub fn undo_create(ctx: &Context, _held: &Held, reg: &Registration) -> Result<()> {
-    debug_assert!(matches!(reg.doing.as_deref(), Some("create" | "checkout")));
-    let repo = ctx.repo();
-    let path = reg.path.clone();
-    let admin_top = repo.common_dir.join("worktrees");
-    for e in std::fs::read_dir(&admin_top).into_iter().flatten().filter_map(std::result::Result::ok) {
-        let admin = e.path();
-        let locked = files::read_limited(&admin.join("locked"), 1 << 12)?.unwrap_or_default();
-        let ours = parse_lock_reason(String::from_utf8_lossy(&locked).trim()).is_some_and(|(id, _)| id == reg.id);
-        if ours {
-            remove(&admin)?;
-        }
-    }
-    if let Some(path) = path.filter(|p| p.symlink_metadata().is_ok()) {
-        // The place was free when this was registered, and git either had not begun there or had linked it to the
-        // entry that is gone now.
-        let linked = worktree::points_to(&path);
-        let empty = std::fs::read_dir(&path).is_ok_and(|mut d| d.next().is_none());
-        if empty || linked.is_some_and(|l| l.starts_with(&admin_top) && !l.exists()) {
-            remove(&path)?;
-        }
-    }
-    if let Some(tip) = refs::read(repo, &reg.branch)? {
-        let elsewhere = worktree::list(repo)?.iter().any(|e| e.head == worktree::Head::Branch(reg.branch.clone()));
-        if tip == reg.fork && !elsewhere {
-            refs::delete(repo, &reg.branch, &tip)?;
-        }
-    }
-    Ok(())
-}
-
-fn remove(dir: &Path) -> Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    let meta = std::fs::symlink_metadata(dir).map_err(files::because("read", dir))?;
-    Ok(files::remove_tree(dir, meta.dev())?)
 }
 
 /// A new batch number: one more than any task object or registration knows.

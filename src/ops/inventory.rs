@@ -38,6 +38,11 @@ impl Agent {
         self.record.as_ref().map(|r| r.state)
     }
 
+    /// Who works on it, or would.
+    pub fn assistant(&self) -> Option<&str> {
+        self.record.as_ref().and_then(|r| r.assistant.as_deref()).or(self.task.assistant.as_deref())
+    }
+
     /// The directory.
     pub fn path(&self) -> Option<&Path> {
         self.entry.as_ref().map(|e| e.path.as_path()).or(self.reg.path.as_deref())
@@ -183,7 +188,7 @@ pub fn status(
         checkouts,
         unmanaged,
         batches: batches(inv),
-        holds: super::start::holds(ctx, inv),
+        holds: super::hold::answers(ctx, inv),
     })
 }
 
@@ -250,6 +255,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     let link = a.entry.as_ref().map(worktree::Entry::link);
     let mut zombie = None;
+    let live = a.run.is_alive()?;
     match (&a.entry, &link) {
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
         (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
@@ -258,8 +264,12 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     match a.reg.doing.as_deref() {
         Some("remove") => zombie = Some(Zombie::HalfRemoved),
-        Some(step @ ("create" | "checkout")) if !a.state().is_some_and(RunState::is_live) => {
-            findings.push(format!("its creation stopped at '{step}'; 'retry' goes on, 'rm' takes it back"));
+        Some("create" | "checkout") if !live => {
+            let on = if a.task.assistant.is_some() { "'retry' goes on, " } else { "" };
+            findings.push(format!("its creation was cut short; {on}'rm' takes it back"));
+        }
+        Some("adopt") if !live => {
+            findings.push("its adoption was cut short; 'adopt' again goes on, 'rm' takes it back".to_owned());
         }
         _ => {}
     }
@@ -310,7 +320,6 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     }
     let file = |name: &str| Some(a.run.file(name)).filter(|p| p.exists()).map(|p| JsonPath::from(p.as_path()));
     let record = a.record.as_ref();
-    let live = record.is_some_and(|r| r.state.is_live());
     Ok(AgentAnswer {
         name: a.reg.name.clone(),
         id: a.reg.id.0.clone(),
@@ -324,7 +333,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
         after: a.task.after.iter().map(|id| name_of(inv, id)).collect(),
         worktree: a.path().map(JsonPath::from),
         isolation: "worktree",
-        assistant: a.task.assistant.clone(),
+        assistant: a.assistant().map(str::to_owned),
         model: a.task.model.clone(),
         permission: a.task.permission,
         base: short_ref(&a.reg.base).to_owned(),
@@ -335,7 +344,11 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             state: a.state(),
             attempt: record.map_or(0, |r| r.attempt),
             attempts_left: record.map_or(0, |r| r.attempts_left),
-            pid: if live { a.run.address().map(|x| x.supervisor.pid) } else { None },
+            pid: if record.is_some_and(|r| r.state.is_live()) {
+                a.run.address().map(|x| x.supervisor.pid)
+            } else {
+                None
+            },
             started: record.and_then(|r| r.started.clone()),
             ended: record.and_then(|r| r.ended.clone()),
             exit_code: record.and_then(|r| r.exit_code),
@@ -347,7 +360,11 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             last_output: record.and_then(|r| r.last_output.clone()),
             cost_usd: record.and_then(|r| r.cost_usd),
             tokens: record.and_then(|r| r.tokens),
-            limits: Limits { time_s: a.task.time_s, stall_s: a.task.stall_s, cost_usd: a.task.cost_usd },
+            limits: Limits {
+                time_s: a.task.time_s,
+                stall_s: a.task.stall_s,
+                cost_usd: record.and_then(|r| r.cost_limit).or(a.task.cost_usd),
+            },
         },
         branch_state,
         ahead: own.map(|own| own.len()),

@@ -14,6 +14,10 @@ use std::path::PathBuf;
 /// handed over; nothing in it is looked up again later.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunPlan {
+    /// The repository, as found when this was planned.
+    pub repository: crate::git::repo::Repo,
+    /// Whether a post-checkout hook may be there, so that git is asked to run it.
+    pub post_checkout: bool,
     /// Where the tree will be.
     pub path: PathBuf,
     /// The repository's label.
@@ -59,6 +63,22 @@ pub struct RunPlan {
     pub notify: Option<String>,
     /// At most this many in the repository, read anew at each slot unless this says otherwise.
     pub parallel: usize,
+    /// A person asked for this very run: what only keeps a batch from starting more does not count.
+    #[serde(default)]
+    pub asked_by_person: bool,
+    /// Seconds an assistant waits for the answer to its question.
+    pub question_grace_s: u64,
+    /// Seconds between TERM and KILL.
+    pub stop_grace_s: u64,
+    /// Seconds until the first capture during a run; never where `None`.
+    pub capture_interval_s: Option<u64>,
+}
+
+impl RunPlan {
+    /// Between TERM and KILL.
+    pub fn grace(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(self.stop_grace_s)
+    }
 }
 
 /// Reads settings and the project's file.
@@ -173,6 +193,8 @@ pub fn run_plan(
     let mut throw_away = s.throw_away.clone();
     throw_away.extend(approved.throw_away().iter().cloned());
     Ok(RunPlan {
+        repository: ctx.repo().clone(),
+        post_checkout: may_have_hook(ctx, "post-checkout")?,
         path,
         repo: ctx.repo().label(),
         source: loaded.source.clone(),
@@ -195,7 +217,17 @@ pub fn run_plan(
         min_free: s.min_free,
         notify: s.notify.clone(),
         parallel: s.parallel,
+        asked_by_person: false,
+        question_grace_s: s.question_grace_s,
+        stop_grace_s: s.stop_grace_s,
+        capture_interval_s: s.capture_interval_s,
     })
+}
+
+/// Whether a hook may be there: a file in the usual place, a place of the user's own, or one in git's config (2.54).
+fn may_have_hook(ctx: &Context, name: &str) -> Result<bool> {
+    let elsewhere = ctx.repo().settings()?.iter().any(|(_, k, _)| k == "core.hookspath" || k.starts_with("hook."));
+    Ok(elsewhere || ctx.repo().common_dir.join("hooks").join(name).exists())
 }
 
 /// The row of the table for `name`, with what the approved project file says about it.

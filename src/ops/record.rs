@@ -5,6 +5,7 @@
 use crate::git::state::State;
 use crate::model::agent::{AgentId, RunState};
 use crate::model::event::{Event, Journal, Kind};
+use crate::place::job::LeftOver;
 use crate::runtime::files;
 use crate::runtime::lock::Lock;
 use crate::runtime::process::{self, Identity};
@@ -67,9 +68,18 @@ pub struct Record {
     /// Processes of the run that could not be ended.
     #[serde(default)]
     pub survivors: Vec<String>,
-    /// Whether the environment still has to be set up.
+    /// Whether the environment has been set up.
     #[serde(default)]
     pub setup_done: bool,
+    /// Who works, where that is not the task's own assistant.
+    #[serde(default)]
+    pub assistant: Option<String>,
+    /// US dollars it may cost, where that is not the task's own limit.
+    #[serde(default)]
+    pub cost_limit: Option<f64>,
+    /// What the next prompt shall say about the end of this attempt.
+    #[serde(default)]
+    pub hand_on: Option<String>,
 }
 
 impl Record {
@@ -96,6 +106,9 @@ impl Record {
             event: None,
             survivors: Vec::new(),
             setup_done: false,
+            assistant: None,
+            cost_limit: None,
+            hand_on: None,
         }
     }
 }
@@ -109,6 +122,13 @@ pub struct Address {
     pub assistant: Option<Identity>,
     /// The value of `AGENTS_RUN` in every process of the run.
     pub token: String,
+}
+
+impl Address {
+    /// What the run may have left running.
+    pub fn left_over(&self) -> LeftOver<'_> {
+        LeftOver { token: &self.token, boot: &self.supervisor.boot, leader: self.assistant.as_ref() }
+    }
 }
 
 /// The files of one run.
@@ -143,6 +163,22 @@ impl RunDir {
     /// The lock that says who is alive.
     pub fn lock_path(&self) -> PathBuf {
         self.file("lock")
+    }
+
+    /// Takes the lock of a run that nobody holds; `None` where somebody does. Readers hold it for an instant too, and
+    /// must not be taken for a run: hence the patience.
+    pub fn seize(&self) -> Result<Option<Lock>, files::Error> {
+        Lock::take_within(&self.lock_path(), std::time::Duration::from_millis(300))
+    }
+
+    /// The door of the inbox: who holds it has the last word on whether a message still reaches this run.
+    pub fn inbox_door(&self) -> Result<Lock, files::Error> {
+        Lock::take(&self.file("door"))
+    }
+
+    /// Ends what a run without a supervisor left; the processes that would not go.
+    pub fn end_left_over(&self, grace: std::time::Duration) -> Vec<Identity> {
+        self.address().map(|a| a.left_over().end(grace)).unwrap_or_default()
     }
 
     /// Whether somebody holds the lock.

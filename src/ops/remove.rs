@@ -7,7 +7,8 @@
 use super::identity;
 use super::inventory::{Agent, Inventory};
 use super::safe::{self, Allowed, BranchFate, Verdict};
-use super::{Context, Error, Result, create};
+use super::unfinished::{self, Since};
+use super::{Context, Error, Result};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{capture, refs, worktree};
 use crate::model::agent::{AgentId, Oid};
@@ -68,6 +69,8 @@ pub struct Options {
 /// What became of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
+    /// Its creation had never come to an end; what there was of it is gone.
+    Undone,
     /// In the trash.
     Removed {
         /// The branch is gone too.
@@ -93,11 +96,16 @@ pub enum Outcome {
 /// Removes one agent by name. The judgement and the move happen under the repository's lock.
 pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     let held = ctx.state.lock()?;
-    super::repair::repair(ctx, &held)?;
+    if !options.dry_run {
+        super::repair::repair(ctx, &held)?;
+    }
     let inv = Inventory::read(ctx)?;
     let Some(a) = inv.find(name) else {
         return Err(Error::refused(format!("there is no agent named '{name}'"), "git agents status"));
     };
+    if unfinished::is_unfinished(&a.reg) && !a.entry.as_ref().is_some_and(unfinished::is_checked_out) {
+        return undo_creation(ctx, &held, a, options);
+    }
     let facts = safe::facts(ctx, &inv, a, &options.throw_away)?;
     let (branch, because) = match safe::judge(name, &facts, options.allowed) {
         Verdict::Refuse { why, hint } => return Ok(Outcome::Refused { why, hint }),
@@ -119,19 +127,33 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     if options.dry_run {
         return Ok(outcome);
     }
-    // Nobody starts it meanwhile.
-    let run_lock = if a.run.dir.is_dir() { Lock::try_take(&a.run.lock_path())? } else { None };
-    if a.run.dir.is_dir() && run_lock.is_none() {
-        return Ok(Outcome::Refused {
-            why: format!("'{name}' is running"),
-            hint: format!("git agents rm --stop {}", crate::model::text::shell_word(name)),
-        });
-    }
-    if let Some(address) = a.run.address() {
-        crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(5));
-    }
+    let Ok(_run_lock) = keep_from_starting(a)? else { return Ok(is_running(name)) };
+    a.run.end_left_over(std::time::Duration::from_secs(5));
     take_away(ctx, &held, a, branch, options)?;
     Ok(outcome)
+}
+
+/// The lock of its run, so that nobody starts it meanwhile; an error inside where somebody has.
+fn keep_from_starting(a: &Agent) -> Result<std::result::Result<Option<Lock>, ()>> {
+    if !a.run.dir.is_dir() {
+        return Ok(Ok(None));
+    }
+    Ok(a.run.seize()?.map(Some).ok_or(()))
+}
+
+fn is_running(name: &str) -> Outcome {
+    Outcome::Refused {
+        why: format!("'{name}' is running"),
+        hint: format!("git agents rm --stop {}", crate::model::text::shell_word(name)),
+    }
+}
+
+fn undo_creation(ctx: &Context, held: &Held, a: &Agent, options: &Options) -> Result<Outcome> {
+    let Ok(_run_lock) = keep_from_starting(a)? else { return Ok(is_running(&a.reg.name.0)) };
+    if !options.dry_run {
+        unfinished::give_up(ctx, held, &a.reg, Since::Earlier)?;
+    }
+    Ok(Outcome::Undone)
 }
 
 /// An adopted agent, or one whose tree is somebody else's: our keys and files go, nothing of theirs does.
@@ -149,13 +171,6 @@ fn release(ctx: &Context, held: &Held, a: &Agent) -> Result<()> {
 
 fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options: &Options) -> Result<()> {
     let mut reg = a.reg.clone();
-    if matches!(reg.doing.as_deref(), Some("create" | "checkout")) {
-        // Its creation never came to an end: nothing in it was ever handed to anyone.
-        create::undo_create(ctx, held, &reg)?;
-        ctx.state.append(held, &[event(&reg.id, Kind::Removed, json!({ "unfinished": true }))])?;
-        ctx.state.unregister(held, &reg.name)?;
-        return Ok(());
-    }
     reg.doing = Some("remove".into());
     ctx.state.register(held, &reg)?;
     let label = format!("{}-{}-{}", clock::compact().to_lowercase(), a.task.slug, clock::random_hex(4));
@@ -229,9 +244,8 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
     if let Some(path) =
         record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && record.tree.symlink_metadata().is_err())
     {
-        let ours =
-            worktree::points_to(path).is_some_and(|t| record.worktree.as_deref().is_some_and(|id| t == admin(ctx, id)));
-        if ours {
+        let entry = record.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten();
+        if entry.is_some_and(|e| e.path == *path && e.link() == worktree::Link::Good) {
             files::rename_new(path, &record.tree)?;
             for p in [path.parent(), record.tree.parent()].into_iter().flatten() {
                 files::sync_dir(p)?;
@@ -316,15 +330,8 @@ pub(super) fn drop_entry(dir: &Path) -> Result<()> {
     if dir.join("tree").symlink_metadata().is_ok() || dir.join("admin").symlink_metadata().is_ok() {
         return Ok(());
     }
-    {
-        let name = "entry.json";
-        let _ = std::fs::remove_file(dir.join(name));
-    }
-    for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {
-        if e.file_name().to_string_lossy().starts_with(".tmp-") {
-            let _ = std::fs::remove_file(e.path());
-        }
-    }
+    files::heal(dir);
+    let _ = std::fs::remove_file(dir.join("entry.json"));
     match std::fs::remove_dir(dir) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(files::because("remove", dir)(e).into()),
         _ => Ok(()),

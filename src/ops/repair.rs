@@ -3,9 +3,10 @@
 use super::record::{RunDir, to_event};
 use super::remove::{self, entries};
 use super::{Context, Result, restore};
-use crate::git::state::{Held, event};
-use crate::git::{refs, worktree};
+use crate::git::state::{Held, Registration, event};
+use crate::git::{refs, sterile, worktree};
 use crate::model::event::{Event, Kind};
+use crate::runtime::files;
 use serde_json::json;
 
 /// Repairs; whatever cannot be repaired stays as it is and shows in `status`.
@@ -65,11 +66,34 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<()> {
     if !missing.is_empty() {
         ctx.state.append(held, &missing)?;
     }
-    drop_stale_sterile(ctx);
+    sterile::heal(ctx.repo());
+    heal_temporaries(ctx);
     Ok(())
 }
 
-fn finish_removal(ctx: &Context, held: &Held, r: &crate::git::state::Registration) -> Result<()> {
+/// Temporary files that killed writers left in our folders.
+fn heal_temporaries(ctx: &Context) {
+    let agents = ctx.repo().agents_dir();
+    for top in [agents.join("run"), agents.join("trash"), ctx.repo().common_dir.join("worktrees")] {
+        for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
+            files::heal(&e.path());
+        }
+    }
+    files::heal(&agents.join("slots"));
+}
+
+/// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they
+/// take the lock for good.
+pub fn if_needed(ctx: &Context) -> Result<()> {
+    let cut_short = |r: &Registration| matches!(r.doing.as_deref(), Some("remove" | "restore"));
+    if ctx.state.registrations()?.0.iter().any(cut_short) {
+        let held = ctx.state.lock()?;
+        repair(ctx, &held)?;
+    }
+    Ok(())
+}
+
+fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     let found = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && !e.complete);
     if let Some((dir, mut entry)) = found {
         let tree_moved =
@@ -104,16 +128,4 @@ fn drop_empty_trash(ctx: &Context) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Private git dirs of processes that were killed: nobody uses one for an hour.
-fn drop_stale_sterile(ctx: &Context) {
-    use std::os::unix::fs::MetadataExt as _;
-    let top = ctx.repo().agents_dir().join("sterile");
-    for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
-        let Ok(meta) = e.path().symlink_metadata() else { continue };
-        if meta.modified().ok().and_then(|t| t.elapsed().ok()).is_some_and(|age| age.as_secs() > 3600) {
-            let _ = crate::runtime::files::remove_tree(&e.path(), meta.dev());
-        }
-    }
 }

@@ -395,7 +395,7 @@ fn facts(
         branch: short_ref(&a.reg.branch).to_owned(),
         base: short_ref(&a.reg.base).to_owned(),
         tip: a.tip.clone(),
-        assistant: a.task.assistant.clone(),
+        assistant: a.assistant().map(str::to_owned),
         state: a.state(),
         verdict: Verdict::Look,
         reasons,

@@ -2,8 +2,7 @@
 
 use super::base::{self, Base};
 use super::create::{self, Planned};
-use super::identity;
-use super::inventory::{Agent, Inventory};
+use super::inventory::Inventory;
 use super::naming::{self, Taken, Wish};
 use super::plan::{self, RunPlan};
 use super::record::{Record, RunDir};
@@ -14,11 +13,10 @@ use crate::model::agent::{AgentId, Origin, RunState};
 use crate::model::event::Kind;
 use crate::model::task::Task;
 use crate::model::tasks::{self, TaskSpec};
-use crate::runtime::{clock, files, lock::Lock};
-use serde::{Deserialize, Serialize};
+use crate::runtime::{files, lock::Lock};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 /// What `run` was asked for beside the tasks.
@@ -290,18 +288,25 @@ pub fn launch(ctx: &Context, batch: &Batch) -> Result<Vec<Handed>> {
     Ok(out)
 }
 
-/// Starts the supervisor of one agent with the agent's lock as its standard input. Returns when it has accepted, or
-/// with its words.
+/// Starts the supervisor of one agent. Returns when it has accepted, or with its words.
 pub fn hand_over(ctx: &Context, id: &AgentId, plan: &RunPlan, begin: Record) -> Result<()> {
     let run = RunDir::of(&ctx.state, id);
     run.ensure()?;
-    let Some(lock) = Lock::try_take(&run.lock_path())? else {
+    let Some(lock) = run.seize()? else {
         return Err(Error::refused("it is running already", "git agents status"));
     };
+    hand_over_locked(ctx, id, lock, plan, begin)
+}
+
+/// The same with the agent's lock, which becomes the supervisor's standard input.
+pub(super) fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan, begin: Record) -> Result<()> {
+    let run = RunDir::of(&ctx.state, id);
     plan::write(&run, plan)?;
     run.write_live(&begin)?;
     run.clear_exit()?;
-    let _ = std::fs::remove_file(run.file("stop"));
+    for word in ["stop", "now"] {
+        let _ = std::fs::remove_file(run.file(word));
+    }
     let exe = std::env::current_exe().map_err(files::because("find", Path::new("git-agents")))?;
     let log = files::open_private(&run.file("supervisor.log"), std::fs::OpenOptions::new().create(true).append(true))?;
     let mut child = spawn_detached(ctx, &exe, id, &lock, log)?;
@@ -345,240 +350,4 @@ fn spawn_detached(
         .stdout(Stdio::piped())
         .stderr(Stdio::from(log));
     command.spawn().map_err(|e| files::because("start", exe)(e).into())
-}
-
-/// How `retry` goes on.
-#[derive(Debug, Clone, Default)]
-pub struct Retry {
-    /// Another assistant.
-    pub assistant: Option<String>,
-    /// A new limit of cost.
-    pub cost: Option<f64>,
-    /// From the base: the old tip is kept under a reference of ours.
-    pub fresh: bool,
-    /// One more message for its session.
-    pub message: Option<String>,
-}
-
-/// Starts the run of an agent again, keeping what is there.
-pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str, how: &Retry) -> Result<()> {
-    let (reg, task, previous) = {
-        let held = ctx.state.lock()?;
-        super::repair::repair(ctx, &held)?;
-        let inv = Inventory::read(ctx)?;
-        let a = inv
-            .find(name)
-            .ok_or_else(|| Error::refused(format!("there is no agent named '{name}'"), "git agents status"))?;
-        if a.run.is_alive()? {
-            return Err(Error::refused(
-                format!("'{name}' is running"),
-                "'git agents send' gives it a message, 'stop' ends it",
-            ));
-        }
-        if let Some(address) = a.run.address() {
-            // What a killed supervisor left running must not work beside the new run.
-            let left = crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(5));
-            if left > 0 {
-                return Err(Error::refused(
-                    format!("{left} processes of the last run of '{name}' cannot be ended"),
-                    "end them by hand",
-                ));
-            }
-        }
-        (a.reg.clone(), a.task.clone(), a.record.clone())
-    };
-    let assistant = how.assistant.clone().or_else(|| task.assistant.clone());
-    let Some(assistant) = assistant else {
-        return Err(Error::refused(
-            format!("'{name}' has no task"),
-            format!("git agents attach {}", crate::model::text::shell_word(name)),
-        ));
-    };
-    let path = match identity::entry_of(ctx, &reg)? {
-        Some(e) => e.path,
-        None => match (&reg.path, &reg.doing) {
-            (Some(p), Some(_)) => p.clone(),
-            _ => {
-                return Err(Error::refused(
-                    format!("the worktree of '{name}' is gone"),
-                    format!("git agents rm {}", crate::model::text::shell_word(name)),
-                ));
-            }
-        },
-    };
-    if reg.doing.is_none() {
-        identity::check_place(ctx, &reg)?;
-    }
-    let mut plan = plan::run_plan(ctx, loaded, approved, path, Some(&assistant))?;
-    if let Some(adapter) = &plan.adapter {
-        check_program(adapter, ctx)?;
-    }
-    plan.cost_override = how.cost;
-    if how.fresh {
-        start_fresh(ctx, &reg)?;
-    }
-    let run = RunDir::of(&ctx.state, &reg.id);
-    run.ensure()?;
-    if let Some(m) = &how.message {
-        leave_message(&run, m)?;
-    }
-    let mut begin = Record::new(RunState::Preparing, task.retries);
-    if let Some(p) = previous {
-        begin.attempt = p.attempt;
-        begin.session = p.session.filter(|_| !how.fresh && how.assistant.is_none());
-        begin.cost_usd = p.cost_usd;
-        begin.tokens = p.tokens;
-        begin.started = p.started;
-        begin.setup_done = p.setup_done;
-    }
-    hand_over(ctx, &reg.id, &plan, begin).map_err(|e| Error::Refused { what: format!("'{name}': {e}"), hint: e.hint() })
-}
-
-/// Back to the base, with everything kept: tree and index in a capture, the old tip among its parents.
-fn start_fresh(ctx: &Context, reg: &Registration) -> Result<()> {
-    if reg.doing.is_some() {
-        return Ok(());
-    }
-    let entry = identity::check_place(ctx, reg)?;
-    let tip = crate::git::refs::read(ctx.repo(), &reg.branch)?;
-    let label = format!(
-        "{}-{}-{}",
-        clock::compact().to_lowercase(),
-        crate::model::agent::Slug::of(&reg.name.0),
-        clock::random_hex(4)
-    );
-    let about = serde_json::json!({ "agent": reg.id, "name": reg.name, "branch": reg.branch, "why": "retry --fresh" });
-    let reference = format!("refs/agents/removed/{label}");
-    let wanted = crate::git::capture::Options { reference: &reference, about, max_file: 50 << 20 };
-    crate::git::capture::take(ctx.repo(), &ctx.state.objects, &entry, tip.as_ref(), &wanted)?;
-    let call = crate::git::command::Call::user_visible(
-        &entry.path,
-        ["-c", "core.hooksPath=/dev/null", "reset", "--hard", "--quiet", &reg.fork.0],
-    );
-    call.env("GIT_DIR", &entry.admin)
-        .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
-        .env("GIT_WORK_TREE", &entry.path)
-        .run()?;
-    Ok(())
-}
-
-/// Leaves a message for the session of an agent.
-pub fn leave_message(run: &RunDir, text: &str) -> Result<()> {
-    let dir = run.file("inbox");
-    files::ensure_private_dir(&dir)?;
-    let name = format!("{}-{}", clock::now().replace([':', '.'], "-"), clock::random_hex(3));
-    Ok(files::write_durable(&dir.join(name), text.as_bytes())?)
-}
-
-/// The messages that wait, oldest first, with their files.
-pub fn messages(run: &RunDir) -> Vec<(PathBuf, String)> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(run.file("inbox"))
-        .into_iter()
-        .flatten()
-        .filter_map(std::result::Result::ok)
-        .map(|e| e.path())
-        .collect();
-    found.retain(|p| !p.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.')));
-    found.sort();
-    found.into_iter().filter_map(|p| Some((p.clone(), std::fs::read_to_string(p).ok()?))).collect()
-}
-
-/// Ends the run of an agent: asked of its supervisor, or, where that is gone, done to what it left.
-pub fn stop(ctx: &Context, a: &Agent) -> Result<bool> {
-    if a.run.is_alive()? {
-        files::write_atomic(&a.run.file("stop"), b"stop\n")?;
-        let address = a.run.address();
-        if let Some(address) = &address {
-            address.supervisor.signal(nix::sys::signal::Signal::SIGTERM);
-        }
-        return Ok(true);
-    }
-    let Some(address) = a.run.address() else { return Ok(false) };
-    let before = crate::runtime::process::marked(&format!("{}={}", crate::place::job::TOKEN, address.token)).len();
-    crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(10));
-    let ended = before > 0 || matches!(a.state(), Some(RunState::Dead | RunState::Interrupted));
-    if ended {
-        identity::unlock_worktree(ctx, &a.reg)?;
-    }
-    if a.state() == Some(RunState::NeedsInput) {
-        return Ok(false);
-    }
-    Ok(ended)
-}
-
-/// What keeps all agents of one assistant back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hold {
-    /// Why.
-    pub reason: String,
-    /// Until when (RFC 3339); until it is lifted where `None`.
-    pub until: Option<String>,
-}
-
-fn hold_path(ctx: &Context, assistant: &str) -> PathBuf {
-    ctx.repo().agents_dir().join("slots").join(format!("hold-{}.json", crate::model::agent::Slug::of(assistant)))
-}
-
-/// The hold on `assistant`, while it lasts.
-pub fn hold(ctx: &Context, assistant: &str) -> Option<Hold> {
-    let h: Hold = super::record::read_json(&hold_path(ctx, assistant))?;
-    match h.until.as_deref().and_then(clock::parse) {
-        Some(t) if t <= jiff::Timestamp::now() => None,
-        _ => Some(h),
-    }
-}
-
-/// Sets a hold.
-pub fn set_hold(ctx: &Context, assistant: &str, h: &Hold) -> Result<()> {
-    Ok(files::write_atomic(&hold_path(ctx, assistant), &serde_json::to_vec(h).expect("plain JSON"))?)
-}
-
-/// Lifts a hold.
-pub fn lift_hold(ctx: &Context, assistant: &str) {
-    let _ = std::fs::remove_file(hold_path(ctx, assistant));
-    let _ = std::fs::remove_file(early_path(ctx, assistant));
-}
-
-fn early_path(ctx: &Context, assistant: &str) -> PathBuf {
-    ctx.repo().agents_dir().join("slots").join(format!("early-{}.json", crate::model::agent::Slug::of(assistant)))
-}
-
-/// Notes that a start of `assistant` failed early (`Some` reason), or did not (`None`). Three in a row with the same
-/// reason hold it.
-pub fn note_start(ctx: &Context, assistant: &str, failed_early: Option<&str>) -> Result<()> {
-    let path = early_path(ctx, assistant);
-    let Some(reason) = failed_early else {
-        let _ = std::fs::remove_file(&path);
-        return Ok(());
-    };
-    let (last, count): (String, u32) = super::record::read_json(&path).unwrap_or_default();
-    let count = if last == reason { count + 1 } else { 1 };
-    files::write_atomic(&path, &serde_json::to_vec(&(reason, count)).expect("plain JSON"))?;
-    if count >= 3 {
-        set_hold(ctx, assistant, &Hold { reason: format!("three starts in a row failed: {reason}"), until: None })?;
-    }
-    Ok(())
-}
-
-/// All holds, for `status`.
-pub fn holds(ctx: &Context, inv: &Inventory) -> Vec<super::answer::HoldAnswer> {
-    let mut names: Vec<&str> = inv.agents.iter().filter_map(|a| a.task.assistant.as_deref()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let waiting = |name: &str| {
-        let is = |a: &&Agent| a.task.assistant.as_deref() == Some(name) && a.state() == Some(RunState::Waiting);
-        inv.agents.iter().filter(is).count()
-    };
-    names
-        .into_iter()
-        .filter_map(|n| {
-            let h = hold(ctx, n)?;
-            Some(super::answer::HoldAnswer {
-                assistant: n.to_owned(),
-                reason: h.reason,
-                until: h.until,
-                waiting: waiting(n),
-            })
-        })
-        .collect()
 }

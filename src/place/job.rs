@@ -49,6 +49,8 @@ pub enum Stop {
     Stall,
     /// The cost limit.
     Budget,
+    /// A message is to be read now.
+    Message,
     /// It asked a question that nobody answers here.
     Question,
     /// A rate limit: no use in waiting inside.
@@ -173,13 +175,15 @@ pub fn environment(command: &mut Command, job: &Job) {
             ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "XDG_RUNTIME_DIR"];
         command.env_clear();
         for (k, v) in std::env::vars_os() {
-            if k.to_str().is_some_and(|k| needed.contains(&k) || allow.iter().any(|a| a == k)) {
+            if k.to_str().is_some_and(|k| needed.contains(&k) || allow.iter().any(|a| matches(a, k))) {
                 command.env(k, v);
             }
         }
     }
     scrub(command);
-    command.env_remove("GIT_EXEC_PATH").env_remove("GIT_AGENTS_INNER");
+    for v in ["GIT_EXEC_PATH", "GIT_AGENTS_INNER", "GIT_AGENTS_COMMON_DIR"] {
+        command.env_remove(v);
+    }
     if let Some(path) = plain_path() {
         command.env("PATH", path);
     }
@@ -197,6 +201,26 @@ pub fn environment(command: &mut Command, job: &Job) {
     for (k, v) in &job.env {
         command.env(k, v);
     }
+}
+
+/// Whether `name` is what `pattern` says; `*` stands for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
 }
 
 /// Waits at most `limit` for output or a signal and hands on all output there is.
@@ -296,21 +320,86 @@ fn end_strays(job: &Job, leader: i32, signals: &Signals) -> Vec<(i32, String)> {
     strays(job, leader).into_iter().map(|id| (id.pid, process::command_line(id.pid))).collect()
 }
 
-/// Ends every living process that carries `token`: for a run whose supervisor is gone. Those with a terminal of their
-/// own are spared: a person sits there. Returns how many are left.
-pub fn end_marked(token: &str, grace: Duration) -> usize {
-    let mark = format!("{TOKEN}={token}");
-    let find = || -> Vec<Identity> {
-        process::marked(&mark).into_iter().filter(|i| process::stat(i.pid).is_some_and(|s| s.tty == 0)).collect()
-    };
-    for (signal, limit) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, Duration::from_secs(2))] {
-        for id in find() {
-            id.signal(signal);
+/// What a run whose supervisor is gone may have left: by token, and by the group of its assistant.
+#[derive(Debug, Clone, Copy)]
+pub struct LeftOver<'a> {
+    /// The value of [`TOKEN`].
+    pub token: &'a str,
+    /// The boot it ran in.
+    pub boot: &'a str,
+    /// The leader of its group.
+    pub leader: Option<&'a Identity>,
+}
+
+impl LeftOver<'_> {
+    /// The living ones. Those with a terminal of their own are spared: a person sits there. After a restart of the
+    /// machine there is none, whatever a record says.
+    pub fn find(&self) -> Vec<Identity> {
+        if self.boot.is_empty() || self.boot != process::boot_id() {
+            return Vec::new();
         }
-        let deadline = Instant::now() + limit;
-        while !find().is_empty() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
+        let mut found = process::marked(&format!("{TOKEN}={}", self.token));
+        // While its leader lives, the group's number is its own.
+        if let Some(leader) = self.leader.filter(|l| l.is_alive()) {
+            let own = std::process::id().cast_signed();
+            let member = |pid: &i32| *pid != own && process::stat(*pid).is_some_and(|s| s.group == leader.pid);
+            found.extend(process::all().into_iter().filter(member).filter_map(process::identify));
+            found.sort_by_key(|i| i.pid);
+            found.dedup();
+        }
+        found.retain(|i| process::stat(i.pid).is_some_and(|s| s.tty == 0));
+        found
+    }
+
+    /// Ends them: TERM, `grace`, KILL. Returns those that would not go.
+    pub fn end(&self, grace: Duration) -> Vec<Identity> {
+        for (signal, limit) in [(Signal::SIGTERM, grace), (Signal::SIGKILL, Duration::from_secs(2))] {
+            let left = self.find();
+            if left.is_empty() {
+                return left;
+            }
+            for id in left {
+                id.signal(signal);
+            }
+            let deadline = Instant::now() + limit;
+            while !self.find().is_empty() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        self.find()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_in_an_allowed_name_stands_for_anything() {
+        for (pattern, name, yes) in [
+            ("LC_*", "LC_ALL", true),
+            ("LC_*", "XLC_ALL", false),
+            ("*_TOKEN", "A_TOKEN", true),
+            ("*_TOKEN", "A_TOKENS", false),
+            ("A*B*C", "AxBxBxC", true),
+            ("A*B*C", "AxCxB", false),
+            ("*", "", true),
+            ("HOME", "HOME", true),
+            ("HOME", "HOMES", false),
+            ("A*A", "A", false),
+        ] {
+            assert_eq!(matches(pattern, name), yes, "{pattern} {name}");
         }
     }
-    find().len()
+
+    #[test]
+    fn nothing_of_another_boot_is_found() {
+        let me = process::me();
+        let token = "no such token";
+        let here = LeftOver { token, boot: &me.boot, leader: None };
+        assert!(here.find().is_empty());
+        // Our own group leads to ourselves, which a restart must not.
+        let then = LeftOver { token, boot: "an earlier one", leader: Some(&me) };
+        assert!(then.find().is_empty());
+    }
 }

@@ -1,6 +1,7 @@
 //! Files that survive: written to a temporary beside the target, synced, renamed, the directory synced.
 //! Directories of ours are 0700, files 0600, owned by us, never reached through a link.
 
+use super::process;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
@@ -115,11 +116,31 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     result
 }
 
-/// A new name in the same directory that nobody else uses.
+/// A new name in the same directory that nobody else uses, and that tells who does.
 pub fn temporary_beside(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".tmp-");
-    name.push(super::clock::random_hex(6));
-    path.with_file_name(name)
+    static ME: std::sync::OnceLock<(i32, u64)> = std::sync::OnceLock::new();
+    let (pid, start) = ME.get_or_init(|| {
+        let me = process::me();
+        (me.pid, me.start)
+    });
+    path.with_file_name(format!("{TEMPORARY}{pid}-{start}-{}", super::clock::random_hex(4)))
+}
+
+const TEMPORARY: &str = ".tmp-";
+
+/// Removes the temporary files in `dir` whose writers are gone.
+pub fn heal(dir: &Path) {
+    for e in fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok) {
+        let name = e.file_name();
+        let Some(owner) = name.to_str().and_then(|n| n.strip_prefix(TEMPORARY)) else { continue };
+        let mut numbers = owner.split('-');
+        if let (Some(Ok(pid)), Some(Ok(start))) = (numbers.next().map(str::parse), numbers.next().map(str::parse))
+            && pid > 1
+            && !(process::Identity { pid, start, boot: process::boot_id() }).is_alive()
+        {
+            let _ = fs::remove_file(e.path());
+        }
+    }
 }
 
 /// Makes renames and creations in `dir` durable.
@@ -256,6 +277,25 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/tmp", d.path().join("agents")).unwrap();
         assert!(matches!(ensure_private_dir(&d.path().join("agents")), Err(Error::Untrusted { .. })));
+    }
+
+    #[test]
+    fn a_temporary_goes_with_its_writer_and_not_before() {
+        let d = tempfile::tempdir().unwrap();
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        let (pid, me) = (gone.id(), process::me());
+        gone.wait().unwrap();
+        let names =
+            [format!(".tmp-{pid}-1-ab"), format!(".tmp-{}-{}-ab", me.pid, me.start), ".tmp-x".into(), "f".into()];
+        for n in &names {
+            fs::write(d.path().join(n), "").unwrap();
+        }
+        heal(d.path());
+        assert_eq!(names.map(|n| d.path().join(n).exists()), [false, true, true, true]);
+        let mine = temporary_beside(&d.path().join("f"));
+        fs::write(&mine, "").unwrap();
+        heal(d.path());
+        assert!(mine.exists());
     }
 
     #[test]

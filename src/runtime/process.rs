@@ -171,6 +171,26 @@ pub fn become_subreaper() {
     let _ = nix::sys::prctl::set_child_subreaper(true);
 }
 
+/// Closes every descriptor above the three standard ones. For a process that goes on alone, right at its start: what its
+/// starter had open (a pipe that somebody reads to its end, a build's job tokens) must not stay open because of it.
+pub fn close_inherited() {
+    #[cfg(target_os = "linux")]
+    if linux::close_from(3) {
+        return;
+    }
+    let dir = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    let open: Vec<i32> = entries
+        .filter_map(Result::ok)
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .filter(|n| *n > 2)
+        .collect();
+    for n in open {
+        // The directory's own is among them and closed already.
+        let _ = nix::unistd::close(n);
+    }
+}
+
 /// All descendants of `root`, zombies included, `root` itself first.
 pub fn descendants(root: i32) -> Vec<i32> {
     let mut out = vec![root];
@@ -231,6 +251,13 @@ pub fn terminal_size(fd: &impl std::os::fd::AsRawFd) -> Option<(u16, u16)> {
     (ok && size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
+/// Gives the pages of program code back to the page cache: what only starting needed is not kept mapped for hours by
+/// every supervisor. What is needed again comes back by itself. Linux only; elsewhere nothing.
+pub fn release_code() {
+    #[cfg(target_os = "linux")]
+    linux::release_code();
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
     use nix::sys::signal::Signal;
@@ -243,6 +270,26 @@ mod linux {
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
         // SAFETY: `fd` is open and ours, as above.
         Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    #[expect(unsafe_code, reason = "no safe wrapper for madvise on mappings that are not ours to own")]
+    pub(super) fn release_code() {
+        let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
+        for line in maps.lines().filter(|l| l.contains(" r-xp ") && l.contains('/')) {
+            let range = line.split(' ').next().and_then(|r| r.split_once('-'));
+            let Some((from, to)) = range else { continue };
+            let (Ok(from), Ok(to)) = (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)) else { continue };
+            let start = std::ptr::with_exposed_provenance_mut(from);
+            // SAFETY: the mapping is code, private, backed by a file and never written (it is not writable), so a page
+            // that is dropped is read back unchanged at the next touch.
+            unsafe { nix::libc::madvise(start, to - from, nix::libc::MADV_DONTNEED) };
+        }
+    }
+
+    #[expect(unsafe_code, reason = "no safe wrapper for close_range")]
+    pub(super) fn close_from(first: u32) -> bool {
+        // SAFETY: three integers; the caller owns no descriptor yet.
+        unsafe { nix::libc::syscall(nix::libc::SYS_close_range, first, u32::MAX, 0) == 0 }
     }
 
     #[expect(unsafe_code, reason = "no safe wrapper for pidfd_send_signal")]

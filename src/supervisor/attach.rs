@@ -2,39 +2,45 @@
 //!
 //! The agent's lock is held by this foreground process; the child inherits the terminal. No pty of ours.
 
-use super::{Agent, attempt, life, take_over};
+use super::{Agent, attempt, capture, life, take_over};
 use crate::config::template;
 use crate::git::refs;
 use crate::git::state::event;
 use crate::model::agent::{AgentId, RunState};
 use crate::model::event::Kind;
-use crate::ops::{Context, Error, Result, identity, plan, record::RunDir};
+use crate::ops::plan::{self, RunPlan};
+use crate::ops::{Context, Error, Result, identity, record::RunDir};
 use crate::place::adapter::{self, CallInput};
 use crate::place::job::{Job, environment};
-use crate::runtime::lock::Lock;
-use crate::runtime::signals::Signals;
+use crate::runtime::signals::{Signals, Wake};
 use crate::runtime::{clock, files};
+use nix::sys::signal::Signal;
 use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
 /// Runs the interactive form in the worktree of `id`, or the user's shell where there is none. Its exit code.
-///
-/// The plan must have been written to the run folder by the caller.
-pub fn attach(ctx: &Context, id: &AgentId, fresh: bool) -> Result<i32> {
+pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Result<i32> {
     let run = RunDir::of(&ctx.state, id);
     run.ensure()?;
-    let lock = Lock::try_take(&run.lock_path())?
-        .ok_or_else(|| Error::refused("it is running", "'git agents stop' ends it, then attach"))?;
+    let lock = run.seize()?.ok_or_else(|| Error::refused("it is running", "'git agents stop' ends it, then attach"))?;
     let previous = run.exit().or_else(|| run.live());
-    let mut agent: Agent = take_over(ctx.clone(), id, lock, Signals::none(), clock::random_hex(16))?;
+    let left = run.end_left_over(plan.grace());
+    if !left.is_empty() {
+        let what = format!("{} processes of its last run cannot be ended", left.len());
+        return Err(Error::refused(what, "end them by hand"));
+    }
+    plan::write(&run, plan)?;
+    // The keys of the terminal are for the child; what ends a session is survived to write down how it ended.
+    let signals = Signals::catch().map_err(files::because("catch", Path::new("signals")))?;
+    let mut agent: Agent = take_over(ctx.clone(), id, lock, signals, clock::random_hex(16))?;
     if let Some(p) = previous {
         agent.record = p;
     }
     let entry = identity::check_place(&agent.ctx, &agent.reg)?;
     identity::lock_worktree(&agent.ctx, &agent.reg)?;
-    attempt::capture(&agent, "before a person sat down");
+    capture::take(&agent, "before a person sat down");
     if fresh {
         agent.record.session = None;
     }
@@ -59,9 +65,9 @@ pub fn attach(ctx: &Context, id: &AgentId, fresh: bool) -> Result<i32> {
         cwd: entry.path.clone(),
         stdin: None,
         token: agent.address.token.clone(),
-        grace: std::time::Duration::from_secs(10),
+        grace: agent.plan.grace(),
     };
-    let code = in_terminal(&job)?;
+    let code = sit(&job, &agent.signals)?;
     agent.record.exit_code = Some(code);
     let after = refs::read(ctx.repo(), &agent.reg.branch)?;
     let place = crate::git::status::Place { worktree: &entry.path, admin: &entry.admin, head: after.as_ref() };
@@ -75,11 +81,13 @@ pub fn attach(ctx: &Context, id: &AgentId, fresh: bool) -> Result<i32> {
         .transpose()?;
     let nothing = own.is_none_or(|o| o.is_empty()) && !dirty;
     let (state, reason) = match (code, nothing) {
+        _ if run.file("stop").exists() => (RunState::Stopped, None),
         (0, false) => (RunState::Succeeded, None),
         (0, true) => (RunState::Unchanged, Some("nothing was changed".to_owned())),
         (c, _) => (RunState::Failed, Some(format!("the interactive session exited with {c}"))),
     };
-    life::settle(&mut agent, state, reason);
+    let door = agent.run.inbox_door().ok();
+    life::settle(&mut agent, state, reason, door);
     Ok(code)
 }
 
@@ -114,8 +122,34 @@ fn interactive(agent: &Agent, worktree: &Path) -> Result<Command> {
 }
 
 /// Runs a command with the caller's terminal in the environment of an agent; its exit code, 128+n for a signal.
-#[expect(clippy::disallowed_methods, reason = "a person's own command, in this terminal")]
 pub fn in_terminal(job: &Job) -> Result<i32> {
+    let (mut command, program) = command(job)?;
+    let status = command.status().map_err(files::because("start", Path::new(&program)))?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// The same with signals caught: the terminal sends its own to the child as well, and the others are passed on.
+fn sit(job: &Job, signals: &Signals) -> Result<i32> {
+    let (mut command, program) = command(job)?;
+    let mut child = command.spawn().map_err(files::because("start", Path::new(&program)))?;
+    let id = crate::runtime::process::identify(child.id().cast_signed());
+    loop {
+        if let Some(status) = child.try_wait().map_err(files::because("wait for", Path::new(&program)))? {
+            return Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+        }
+        signals.wait(1000);
+        for woken in signals.take() {
+            if let (Wake::End(Signal::SIGTERM | Signal::SIGHUP), Some(id)) = (woken, &id) {
+                // A shell at a terminal ignores the first and takes the second for a closed terminal.
+                id.signal(Signal::SIGTERM);
+                id.signal(Signal::SIGHUP);
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person's own command, in this terminal")]
+fn command(job: &Job) -> Result<(std::process::Command, OsString)> {
     let (program, args) = job.argv.split_first().ok_or_else(|| Error::refused("no command", "name one"))?;
     let mut command = std::process::Command::new(program);
     command.args(args).current_dir(&job.cwd);
@@ -126,13 +160,5 @@ pub fn in_terminal(job: &Job) -> Result<i32> {
     {
         command.env_remove(v);
     }
-    let status = command.status().map_err(files::because("start", Path::new(program)))?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
-}
-
-/// The plan of an agent as it is attached to: written for [`attach`].
-pub fn write_plan(ctx: &Context, id: &AgentId, plan: &plan::RunPlan) -> Result<()> {
-    let run = RunDir::of(&ctx.state, id);
-    run.ensure()?;
-    plan::write(&run, plan)
+    Ok((command, program.clone()))
 }

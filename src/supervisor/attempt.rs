@@ -1,25 +1,23 @@
 //! One attempt: the assistant called once, watched to its end, judged by git first.
 
-use super::log::{CAP, CappedLog, EventLog, HEAD, LineSplitter};
+use super::log::{CAP, CappedLog, EVENT_MAX, EventLog, HEAD, LINE_MAX, LineSplitter};
 use super::watch::Watch;
-use super::{Agent, notify, say};
+use super::{Agent, capture, leftovers, notify};
 use crate::config::template;
-use crate::git::command::Call as GitCall;
 use crate::git::state::event;
 use crate::git::status::{self, Place};
-use crate::git::{capture as captures, refs, worktree};
+use crate::git::{refs, worktree};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
-use crate::ops::{Error, Result, identity, start};
-use crate::place::adapter::{self, Activity, Adapter, CallInput, Facts, FrameInfo, SessionBy, StdinBy};
+use crate::ops::{Error, Result, hold, identity, inbox};
+use crate::place::adapter::{self, Activity, Adapter, CallInput, Facts, Format, FrameInfo, SessionBy, StdinBy};
 use crate::place::job::{self, Happening, Job, Stop};
 use crate::runtime::{clock, files};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 /// What an attempt came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +94,8 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
     agent.record.question = None;
     agent.record.reason = None;
     agent.record.started.get_or_insert_with(clock::now);
-    let messages = start::messages(&agent.run);
+    let _ = std::fs::remove_file(agent.run.file("now"));
+    let messages = inbox::messages(&agent.run);
     let resume = row.can_resume() && agent.record.session.is_some();
     if agent.record.session.is_none() && matches!(row.session, SessionBy::Chosen(_)) {
         agent.record.session = Some(uuid());
@@ -104,9 +103,6 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
     let prompt = prompt(agent, &entry.path, resume, &messages);
     let prompt_file = agent.run.file("prompt.md");
     files::write_atomic(&prompt_file, prompt.as_bytes())?;
-    for (path, _) in &messages {
-        let _ = std::fs::remove_file(path);
-    }
     let exe = std::env::current_exe().map_err(files::because("find", Path::new("git-agents")))?;
     let values = values(agent, &entry.path);
     let input = CallInput {
@@ -140,9 +136,10 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
         cwd: entry.path.clone(),
         stdin: (call.stdin == StdinBy::PromptFile).then(|| prompt_file.clone()),
         token: agent.address.token.clone(),
-        grace: Duration::from_secs(10),
+        grace: agent.plan.grace(),
     };
-    let seen = watched(agent, &row, &job, &entry)?;
+    let said: Vec<PathBuf> = messages.into_iter().map(|(path, _)| path).collect();
+    let seen = watched(agent, &row, &job, &entry, &said)?;
     agent.address.assistant = None;
     agent.publish_address();
     conclude(agent, &row, &entry, begin, seen)
@@ -154,7 +151,8 @@ fn uuid() -> String {
 }
 
 fn prompt(agent: &Agent, worktree: &Path, resume: bool, messages: &[(std::path::PathBuf, String)]) -> String {
-    let said: Vec<&str> = messages.iter().map(|(_, m)| m.as_str()).collect();
+    let mut said: Vec<&str> = messages.iter().map(|(_, m)| m.as_str()).collect();
+    said.extend(agent.record.hand_on.as_deref());
     if resume {
         return if said.is_empty() { "Go on with the task where you stopped.".to_owned() } else { said.join("\n\n") };
     }
@@ -209,11 +207,15 @@ pub(super) struct Seen {
     seconds: u64,
 }
 
-fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry) -> Result<Seen> {
+fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry, said: &[PathBuf]) -> Result<Seen> {
     let open = |name: &'static str| files::because("open", Path::new(name));
     let mut raw = CappedLog::open(&agent.run.file("output.log"), HEAD, CAP).map_err(open("output.log"))?;
     let mut events = EventLog::open(&agent.run.file("events.jsonl")).map_err(open("events.jsonl"))?;
-    let mut splitter = LineSplitter::default();
+    let mut splitter = LineSplitter::new(match row.output {
+        Format::Lines => LINE_MAX,
+        // An event is one line, with a whole file in it now and then.
+        Format::Scripted => EVENT_MAX,
+    });
     let mut seen = Seen::default();
     let mut watch = Watch::new(agent);
     let spent_before = (agent.record.cost_usd, agent.record.tokens);
@@ -225,6 +227,12 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry)
             agent.address.assistant = Some(id.clone());
             agent.publish_address();
             watch.started(id.pid);
+            crate::runtime::process::release_code();
+            // Only now: a kill before this leaves them for the next attempt.
+            for message in said {
+                let _ = std::fs::remove_file(message);
+            }
+            agent.record.hand_on = None;
             None
         }
         Happening::Output(bytes) => {
@@ -244,8 +252,12 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry)
             if stopping {
                 return Some(Stop::Asked);
             }
-            if agent.run.file("now").exists() {
-                return Some(Stop::Asked);
+            if agent.run.file("now").exists() && !inbox::messages(&agent.run).is_empty() {
+                return Some(Stop::Message);
+            }
+            if watch.has_asked() && !inbox::messages(&agent.run).is_empty() {
+                // The answer is here.
+                return Some(Stop::Question);
             }
             decide(agent, &seen, &watch)
         }
@@ -333,29 +345,25 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
     if let Some(words) = &seen.last_words {
         agent.record.claim = Some(crate::model::text::clip_bytes(words.clone(), 4 << 10));
     }
-    let assistant = agent.task.assistant.clone().unwrap_or_default();
     if let Some(why) = seen.could_not_start {
-        start::note_start(&agent.ctx, &assistant, Some(&why))?;
+        hold::note_start(&agent.ctx, agent.assistant(), Some(&why))?;
         return Ok(Done::Failed(RunState::Failed, Some(why)));
     }
     match seen.ended.stopped {
-        Some(Stop::Asked) => {
-            if agent.run.file("now").exists() {
-                let _ = std::fs::remove_file(agent.run.file("now"));
-                agent.record.attempt -= 1;
-                return Ok(Done::Again);
-            }
-            return Ok(Done::Final(RunState::Stopped, None));
+        Some(Stop::Asked) => return Ok(Done::Final(RunState::Stopped, None)),
+        Some(Stop::Message) => {
+            agent.record.attempt -= 1;
+            return Ok(Done::Again);
         }
         Some(Stop::RateLimit) => return Ok(Done::RateLimited(seen.rate_limit.flatten())),
-        Some(Stop::Question) => return Ok(Done::Final(RunState::NeedsInput, seen.question)),
+        Some(Stop::Question) => return Ok(asked(agent, seen.question)),
         Some(Stop::Time) => {
-            capture(agent, "timed out");
+            capture::take(agent, "timed out");
             let limit = crate::model::units::format_duration(agent.task.time_s.unwrap_or(0));
             return Ok(Done::Final(RunState::TimedOut, Some(format!("longer than {limit}"))));
         }
         Some(Stop::Stall) => {
-            capture(agent, "stalled");
+            capture::take(agent, "stalled");
             let limit = crate::model::units::format_duration(agent.task.stall_s.unwrap_or(0));
             return Ok(Done::Failed(RunState::Stalled, Some(format!("no progress for {limit}"))));
         }
@@ -369,7 +377,7 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         return Ok(Done::RateLimited(until));
     }
     if seen.question.is_some() && seen.finished.is_none() {
-        return Ok(Done::Final(RunState::NeedsInput, seen.question));
+        return Ok(asked(agent, seen.question));
     }
     let mut facts =
         Facts { exit_code: seen.ended.code, signal: seen.ended.signal, finished: seen.finished, ..Facts::default() };
@@ -390,109 +398,38 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         .collect();
     facts.changed = !work.is_empty() || (head != begin && facts.own_commits);
     let (state, reason) = adapter::judge(row, &facts);
-    if state == RunState::Succeeded
-        && !work.is_empty()
-        && agent.plan.commit_leftovers
-        && let Err(why) = commit_for(agent, entry, row, &changes)
-    {
-        return Ok(Done::Final(RunState::Failed, Some(why)));
+    if state == RunState::Succeeded && !work.is_empty() && agent.plan.commit_leftovers {
+        match leftovers::commit(agent, entry, row, &changes)? {
+            leftovers::Commit::Done => {}
+            leftovers::Commit::Stopped => return Ok(Done::Final(RunState::Stopped, None)),
+            leftovers::Commit::Refused(why) => return Ok(Done::Final(RunState::Failed, Some(why))),
+        }
     }
-    if !start::messages(&agent.run).is_empty() {
+    if !inbox::messages(&agent.run).is_empty() {
         agent.record.attempt -= 1;
         return Ok(Done::Again);
     }
     let early = !seen.progress || seen.seconds < 10;
     let failed_early =
         (state == RunState::Failed && early && !facts.own_commits).then(|| reason.clone().unwrap_or_default());
-    start::note_start(&agent.ctx, &assistant, failed_early.as_deref())?;
+    hold::note_start(&agent.ctx, agent.assistant(), failed_early.as_deref())?;
     Ok(match state {
         RunState::Failed => Done::Failed(state, reason),
         other => Done::Final(other, reason),
     })
 }
 
+/// It asked: a message that is there already is the answer.
+fn asked(agent: &mut Agent, question: Option<String>) -> Done {
+    if inbox::messages(&agent.run).is_empty() {
+        return Done::Final(RunState::NeedsInput, question);
+    }
+    agent.record.attempt -= 1;
+    Done::Again
+}
+
 fn own_commits(agent: &Agent, head: Option<&Oid>) -> Result<bool> {
     let inv = crate::ops::inventory::Inventory::read(&agent.ctx)?;
     let Some(a) = inv.agents.iter().find(|a| a.reg.id == agent.reg.id) else { return Ok(false) };
     Ok(head.is_some() && !crate::ops::inventory::own_commits(&agent.ctx, &inv, a)?.is_empty())
-}
-
-/// Commits what the assistant left: its work, the user's hooks, the user's name, a trailer that says who did it.
-fn commit_for(
-    agent: &Agent,
-    entry: &worktree::Entry,
-    row: &Adapter,
-    changes: &status::Changes,
-) -> std::result::Result<(), String> {
-    let repo = agent.ctx.repo();
-    let call = |args: &[&str]| {
-        GitCall::user_visible(&entry.path, args)
-            .env("GIT_DIR", &entry.admin)
-            .env("GIT_COMMON_DIR", &repo.common_dir)
-            .env("GIT_WORK_TREE", &entry.path)
-            .env_remove("GIT_OPTIONAL_LOCKS")
-    };
-    if !changes.conflicted.is_empty() {
-        return Err("it left a merge in conflict".into());
-    }
-    let mut add = call(&["add", "--all", "--", "."]);
-    for p in row.leftovers.iter().chain(&agent.plan.throw_away) {
-        add.arg(format!(":(exclude,glob){p}"));
-    }
-    add.run().map_err(|e| format!("what it left could not be committed: {e}"))?;
-    let title = crate::model::text::one_line(&agent.task.title, 72);
-    let message = format!("{title}\n\nAssisted-by: {} ({})\n", agent.reg.name, row.name);
-    let mut commit = call(&["commit", "--quiet", "-F", "-"]);
-    if !agent.plan.sign {
-        commit.arg("--no-gpg-sign");
-    }
-    match commit.input(message.into_bytes()).output() {
-        Ok(o) if o.status.success() => Ok(()),
-        Ok(o) => {
-            let mut said = String::from_utf8_lossy(&o.stderr).trim().to_owned();
-            if said.is_empty() {
-                said = String::from_utf8_lossy(&o.stdout).trim().to_owned();
-            }
-            // Excluded files alone are nothing to commit.
-            if said.contains("nothing to commit") || said.contains("nothing added to commit") {
-                return Ok(());
-            }
-            Err(format!("what it left could not be committed: {}", crate::model::text::one_line(&said, 400)))
-        }
-        Err(e) => Err(format!("what it left could not be committed: {e}")),
-    }
-}
-
-/// A capture of the worktree as it is, among the last five.
-pub fn capture(agent: &Agent, why: &str) {
-    if let Err(e) = try_capture(agent, why) {
-        say(&format!("warning: no capture: {e}"));
-    }
-}
-
-fn try_capture(agent: &Agent, why: &str) -> Result<()> {
-    let Some(entry) = identity::entry_of(&agent.ctx, &agent.reg)? else { return Ok(()) };
-    if entry.link() != worktree::Link::Good {
-        return Ok(());
-    }
-    let prefix = format!("refs/agents/auto/{}/", agent.reg.id);
-    let there = refs::list(agent.ctx.repo(), &[&prefix])?;
-    let number = |name: &str| name.rsplit('/').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    let next = there.keys().map(|n| number(n)).max().unwrap_or(0) + 1;
-    let head = match &entry.head {
-        worktree::Head::Branch(b) => refs::read(agent.ctx.repo(), b)?,
-        worktree::Head::Detached(id) => Some(id.clone()),
-        worktree::Head::Unknown => None,
-    };
-    let reference = format!("{prefix}{next}");
-    let about = json!({ "agent": agent.reg.id, "name": agent.reg.name, "branch": agent.reg.branch, "why": why, "at": clock::now() });
-    let options = captures::Options { reference: &reference, about, max_file: agent.plan.capture_max_file };
-    captures::take(agent.ctx.repo(), &agent.ctx.state.objects, &entry, head.as_ref(), &options)?;
-    let mut old: Vec<(u64, &String, &Oid)> = there.iter().map(|(n, id)| (number(n), n, id)).collect();
-    old.sort();
-    let surplus = (old.len() + 1).saturating_sub(5);
-    for (_, name, id) in old.into_iter().take(surplus) {
-        refs::delete(agent.ctx.repo(), name, id)?;
-    }
-    Ok(())
 }

@@ -1,39 +1,57 @@
 //! From accepted to settled: waits, prepares, runs attempts, decides, writes how it ended.
 
 use super::slots::{self, Turn};
-use super::{Agent, attempt, notify, say};
+use super::{Agent, attempt, capture, notify, say};
 use crate::git::state::event;
 use crate::git::{refs, sterile};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
 use crate::ops::create::{self, Step};
-use crate::ops::identity;
+use crate::ops::hold::{self, Hold};
 use crate::ops::record::{RunDir, to_event};
-use crate::ops::{Error, Result, plan, start};
+use crate::ops::{Error, Result, identity, inbox, plan, start};
 use crate::place::job::{self, Happening, Job, Stop};
+use crate::runtime::lock::Lock;
 use crate::runtime::{clock, files};
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
+/// Where the provider says no more than that it refuses: until then it is not asked again.
+const UNKNOWN_RESET: Duration = Duration::from_secs(300);
+
 /// The whole life of a supervised agent.
 pub fn live(agent: &mut Agent) {
-    let ended = run(agent);
-    let (state, reason) = match ended {
-        Ok(end) => end,
-        Err(e) => {
-            say(&format!("error: {e}"));
-            let hint = e.hint().map(|h| format!("; {h}")).unwrap_or_default();
-            (RunState::Failed, Some(format!("{e}{hint}")))
+    loop {
+        let (state, reason) = match run(agent) {
+            Ok(end) => end,
+            Err(e) => {
+                say(&format!("error: {e}"));
+                let hint = e.hint().map(|h| format!("; {h}")).unwrap_or_default();
+                (RunState::Failed, Some(format!("{e}{hint}")))
+            }
+        };
+        if state == RunState::Stopped && !agent.run.file("stop").exists() {
+            // Nobody asked for this through us: the machine goes down, or somebody ends processes. No verdict, so that
+            // `retry --interrupted` finds it.
+            say("ended by a signal; 'git agents retry' goes on");
+            return;
         }
-    };
-    settle(agent, state, reason);
+        let door = agent.run.inbox_door().map_err(|e| say(&format!("warning: {e}"))).ok();
+        let listens = matches!(state, RunState::Succeeded | RunState::Unchanged | RunState::NeedsInput);
+        if listens && !inbox::messages(&agent.run).is_empty() {
+            continue;
+        }
+        settle(agent, state, reason, door);
+        return;
+    }
 }
 
 type End = (RunState, Option<String>);
 
 fn run(agent: &mut Agent) -> Result<End> {
     let mut back_off = Duration::from_secs(1);
+    let mut refused: u32 = 0;
     loop {
         let tips = match slots::parents(agent)? {
             Turn::Yes(tips) => tips,
@@ -47,15 +65,11 @@ fn run(agent: &mut Agent) -> Result<End> {
         };
         agent.record.state = RunState::Preparing;
         agent.publish();
-        let assistant = agent.task.assistant.clone().unwrap_or_default();
-        match prepare(agent, tips)? {
-            None => {}
-            Some(end) => {
-                if let (RunState::Failed, Some(why)) = (&end.0, &end.1) {
-                    start::note_start(&agent.ctx, &assistant, Some(why))?;
-                }
-                return Ok(end);
+        if let Some(end) = prepare(agent, tips)? {
+            if let (RunState::Failed, Some(why)) = (&end.0, &end.1) {
+                hold::note_start(&agent.ctx, agent.assistant(), Some(why))?;
             }
+            return Ok(end);
         }
         let done = attempt::run(agent)?;
         drop(permit);
@@ -65,7 +79,13 @@ fn run(agent: &mut Agent) -> Result<End> {
             attempt::Done::RateLimited(until) => {
                 // Its attempt is not counted; everyone with this assistant waits.
                 agent.record.attempt = agent.record.attempt.saturating_sub(1);
-                start::set_hold(&agent.ctx, &assistant, &start::Hold { reason: "rate limit".into(), until })?;
+                let hold = Hold {
+                    assistant: agent.assistant().to_owned(),
+                    reason: "rate limit".into(),
+                    until: Some(reset(until.as_deref(), refused)),
+                };
+                refused = refused.saturating_add(1);
+                hold::set(&agent.ctx, &hold)?;
                 notify::notify(agent, "hold", Some("rate limit"));
             }
             attempt::Done::Failed(state, reason) => {
@@ -73,7 +93,7 @@ fn run(agent: &mut Agent) -> Result<End> {
                     return Ok((state, reason));
                 }
                 agent.record.attempts_left -= 1;
-                attempt::capture(agent, "before a retry");
+                capture::take(agent, "before a retry");
                 agent.record.state = RunState::Waiting;
                 agent.record.reason = Some(format!("tries again: {}", reason.unwrap_or_default()));
                 agent.publish();
@@ -84,6 +104,18 @@ fn run(agent: &mut Agent) -> Result<End> {
             }
         }
     }
+}
+
+/// When a rate limit is over. A time that has passed already, again and again, must not become a loop: each refusal in a
+/// row doubles the least that is waited.
+fn reset(told: Option<&str>, refused: u32) -> String {
+    let told = told.and_then(clock::parse);
+    let least = match told {
+        Some(_) => Duration::from_secs(1 << refused.min(8)),
+        None => UNKNOWN_RESET,
+    };
+    let least = jiff::Timestamp::now() + least;
+    clock::stamp(told.map_or(least, |t| t.max(least)))
 }
 
 /// Waits `long`, a fifth more or less, unless stopped.
@@ -139,6 +171,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         env,
         values: attempt::values(agent, &entry.path),
         env_allow: &agent.plan.env_allow,
+        grace: agent.plan.grace(),
     };
     let mut stopped = false;
     let outcome = setup.run(&run, &token, &agent.signals, &mut |woken| {
@@ -175,6 +208,8 @@ pub struct Setup<'a> {
     pub values: std::collections::BTreeMap<&'static str, String>,
     /// The only variables of ours handed on, if set.
     pub env_allow: &'a Option<Vec<String>>,
+    /// Between TERM and KILL.
+    pub grace: Duration,
 }
 
 impl Setup<'_> {
@@ -219,7 +254,7 @@ impl Setup<'_> {
                 cwd: self.cwd.to_owned(),
                 stdin: None,
                 token: token.to_owned(),
-                grace: Duration::from_secs(10),
+                grace: self.grace,
             };
             let ended = job::run(&job, signals, |h| match h {
                 Happening::Output(bytes) => {
@@ -296,8 +331,10 @@ fn start_from(agent: &mut Agent, tips: &[(String, Oid)]) -> Result<Option<End>> 
     Ok(None)
 }
 
-/// Writes how it ended: the record, then the journal, then what follows from it.
-pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>) {
+/// Writes how it ended: the record, then the journal, then what follows from it. `door`: of the inbox, open again once
+/// the record says that no message is read any more.
+pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>, door: Option<Lock>) {
+    agent.ticket = None;
     agent.record.state = state;
     agent.record.reason = reason;
     agent.record.ended = Some(clock::now());
@@ -310,6 +347,7 @@ pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>) {
     if let Err(e) = agent.run.write_exit(&agent.record) {
         say(&format!("error: how it ended could not be written: {e}"));
     }
+    drop(door);
     if let Err(e) = journal(agent) {
         // The next command that takes the lock completes it from the exit record.
         say(&format!("error: the journal could not be written: {e}"));
@@ -338,7 +376,7 @@ fn journal(agent: &mut Agent) -> Result<()> {
         .get(&agent.reg.id)
         .map(|j| j.all(&Kind::Commit).filter_map(|e| e.text("commit").map(str::to_owned)).collect())
         .unwrap_or_default();
-    let assistant = agent.task.assistant.clone().unwrap_or_default();
+    let assistant = agent.assistant().to_owned();
     let mut events = Vec::new();
     let mut lines = Vec::new();
     let verdict = agent.record.state;

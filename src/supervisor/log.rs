@@ -12,7 +12,7 @@ mod lines;
 mod read;
 
 pub use events::{EventFollower, EventLog, read_events};
-pub use lines::{LINE_MAX, LineSplitter};
+pub use lines::{EVENT_MAX, LINE_MAX, LineSplitter};
 pub use read::{Follower, read_all, tail};
 
 use std::fs::{File, OpenOptions};

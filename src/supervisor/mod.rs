@@ -13,13 +13,15 @@
 
 pub mod attach;
 pub mod attempt;
+pub mod capture;
+pub mod leftovers;
 pub mod life;
 pub mod log;
 pub mod notify;
 pub mod slots;
 pub mod watch;
 
-use crate::git::state::Registration;
+use crate::git::state::{Registration, State};
 use crate::model::agent::AgentId;
 use crate::model::task::Task;
 use crate::ops::plan::{self, RunPlan};
@@ -52,6 +54,10 @@ pub struct Agent {
     pub signals: Signals,
     /// Somebody asked for the end.
     pub asked_to_stop: bool,
+    /// Its place in the queue for a slot.
+    pub ticket: Option<slots::Ticket>,
+    /// Whose lock it waits for.
+    pub waiter: Option<slots::Waiter>,
     lock: Lock,
 }
 
@@ -62,6 +68,12 @@ impl Agent {
             self.asked_to_stop = true;
         }
         self.asked_to_stop
+    }
+
+    /// Who works: the assistant it was started with, the task's own where there is none.
+    pub fn assistant(&self) -> &str {
+        let planned = self.plan.adapter.as_ref().map(|a| a.name.as_str());
+        planned.or(self.task.assistant.as_deref()).unwrap_or_default()
     }
 
     /// Writes where it stands. A full disk must not end a run: it is only logged.
@@ -102,7 +114,20 @@ pub fn take_over(ctx: Context, id: &AgentId, lock: Lock, signals: Signals, token
     let plan = plan::read(&run).ok_or_else(|| Error::refused("its plan is gone", "git agents retry"))?;
     let record = run.live().unwrap_or_else(|| Record::new(crate::model::agent::RunState::Preparing, task.retries));
     let address = Address { supervisor: process::me(), assistant: None, token };
-    Ok(Agent { ctx, reg, task, plan, run, record, address, signals, asked_to_stop: false, lock })
+    Ok(Agent {
+        ctx,
+        reg,
+        task,
+        plan,
+        run,
+        record,
+        address,
+        signals,
+        asked_to_stop: false,
+        ticket: None,
+        waiter: None,
+        lock,
+    })
 }
 
 /// `git-agents supervise ID`: the process. Its exit code.
@@ -122,6 +147,7 @@ pub fn main(id: &str) -> i32 {
 }
 
 fn begin(id: &str) -> Result<Agent> {
+    process::close_inherited();
     // The lock first: away from descriptor 0, close-on-exec, before anything else can inherit it.
     let io = |what: &'static str| move |e: std::io::Error| Error::refused(format!("{what}: {e}"), "git agents retry");
     let handed =
@@ -131,16 +157,21 @@ fn begin(id: &str) -> Result<Agent> {
     let signals = Signals::catch().map_err(io("signals"))?;
     leave_session();
     process::become_subreaper();
-    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let common = std::env::var_os("GIT_AGENTS_COMMON_DIR").map(PathBuf::from).unwrap_or_else(|| PathBuf::from("."));
-    let ctx = Context::open(&common)?;
     let id = AgentId(id.to_owned());
-    let run = RunDir::of(&ctx.state, &id);
+    // Found by whoever handed over; the lock below is in that very repository.
+    let run = RunDir { dir: common.join("agents").join("run").join(&id.0) };
+    let plan = plan::read(&run).ok_or_else(|| Error::refused("its plan is gone", "git agents retry"))?;
+    let ctx = Context { state: State::open(plan.repository)?, cwd: common };
     let lock = Lock::adopt(File::from(handed), &run.lock_path())?
         .ok_or_else(|| Error::refused("the lock that was handed over is not this agent's", "git agents retry"))?;
-    let agent = take_over(ctx, &id, lock, signals, crate::runtime::clock::random_hex(16))?;
+    let mut agent = take_over(ctx, &id, lock, signals, crate::runtime::clock::random_hex(16))?;
     agent.publish_address();
     agent.publish();
+    if agent.task.after.is_empty() {
+        // Before it is accepted: the next of the list is started only then.
+        slots::line_up(&mut agent)?;
+    }
     let _ = nix::unistd::write(std::io::stdout(), b"accepted\n");
     // Nobody reads us from here on, and nobody's pipe must stay open because of us.
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null").map_err(io("/dev/null"))?;

@@ -1,17 +1,21 @@
-//! Waiting for one's turn: parents, holds, room on the disk, a slot. In queue order, at no cost while nothing changes.
+//! Waiting for one's turn: parents, holds, room on the disk, a slot. In the order of the list, at next to no cost.
 //!
 //! A queue is a folder of tickets, each locked by its waiter; the name says the order. The first waiter tries the slots;
-//! everyone else sleeps on the lock of the ticket before its own. A killed waiter or holder frees its lock at once.
+//! everyone else sleeps on the lock of the ticket before its own. A killed waiter or holder frees its lock at once. A
+//! ticket is drawn before an agent is accepted, and the one for the next queue before the last is given up, so nobody
+//! overtakes. Who is held back parks his ticket beside the queue, where nobody waits for it as long as the hold lasts.
 
 use super::{Agent, say};
-use crate::model::agent::{AgentId, RunState};
+use crate::model::agent::{AgentId, RunState, Slug};
+use crate::ops::hold::{self, Hold};
 use crate::ops::record::{RunDir, stand};
-use crate::ops::{Error, Result, start};
+use crate::ops::{Error, Result};
 use crate::runtime::files;
 use crate::runtime::lock::Lock;
 use nix::poll::{PollFd, PollFlags, poll};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The permits of one run, released when dropped.
 #[derive(Debug)]
@@ -29,6 +33,40 @@ pub enum Turn<T> {
     Stopped,
     /// It will never be: the final state and why.
     Never(RunState, String),
+}
+
+/// A place in a queue; given up when dropped.
+#[derive(Debug)]
+pub struct Ticket(Option<Lock>);
+
+impl Ticket {
+    fn draw(path: &Path) -> Result<Ticket> {
+        Ok(Ticket(Some(Lock::take(path)?)))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(lock) = self.0.take() {
+            lock.remove();
+        }
+    }
+}
+
+/// A thread that waits for somebody's lock to be free, and the pipe by which it tells.
+#[derive(Debug)]
+pub struct Waiter {
+    path: PathBuf,
+    free: OwnedFd,
+}
+
+/// Draws the first ticket: the order of the list is that of these.
+pub fn line_up(agent: &mut Agent) -> Result<()> {
+    if agent.ticket.is_none() {
+        let queue = Queue::open(agent, agent.first_queue())?;
+        agent.ticket = Some(Ticket::draw(&queue.ticket(agent))?);
+    }
+    Ok(())
 }
 
 /// Waits until every parent has settled well; says which commits they are at.
@@ -92,72 +130,103 @@ fn wait_state(agent: &mut Agent, reason: String) {
 /// Waits until the assistant is not held, it is not too late, and there is room; then for a slot.
 pub fn turn(agent: &mut Agent) -> Result<Turn<Permit>> {
     loop {
-        if let Some(no) = gates(agent)? {
-            return Ok(no);
+        line_up(agent)?;
+        match gates(agent)? {
+            Turn::Yes(()) => {}
+            Turn::Stopped => return Ok(Turn::Stopped),
+            Turn::Never(state, why) => return Ok(Turn::Never(state, why)),
         }
         let batch = match agent.task.parallel {
-            Some(n) => match queue(agent, &format!("batch-{}", agent.task.batch.unwrap_or(0)), Some(n))? {
-                Some(lock) => Some(lock),
-                None => return Ok(Turn::Stopped),
-            },
+            Some(n) => {
+                let Some(slot) = slot(agent, Which::Batch, Some(n))? else { return Ok(Turn::Stopped) };
+                let next = Queue::open(agent, Which::Repository)?;
+                agent.ticket = Some(Ticket::draw(&next.ticket(agent))?);
+                Some(slot)
+            }
             None => None,
         };
-        let Some(repository) = queue(agent, "all", None)? else { return Ok(Turn::Stopped) };
-        let permit = Permit { _repository: repository, _batch: batch };
-        // A hold may have come while we waited: then others go first.
-        if held(agent).is_none() {
+        let Some(repository) = slot(agent, Which::Repository, None)? else { return Ok(Turn::Stopped) };
+        agent.ticket = None;
+        // A hold may have come while we waited, or the time has passed: then others go first.
+        if matches!(gate(agent)?, Gate::Open) {
             agent.record.reason = None;
             agent.record.resume_at = None;
-            return Ok(Turn::Yes(permit));
+            return Ok(Turn::Yes(Permit { _repository: repository, _batch: batch }));
         }
     }
 }
 
-fn held(agent: &Agent) -> Option<start::Hold> {
-    agent.task.assistant.as_deref().and_then(|a| start::hold(&agent.ctx, a))
+/// What stands between an agent and the queue.
+enum Gate {
+    Open,
+    Held(Hold),
+    NoRoom,
+    Never(RunState, String),
 }
 
-fn gates(agent: &mut Agent) -> Result<Option<Turn<Permit>>> {
+fn gate(agent: &Agent) -> Result<Gate> {
+    if !agent.plan.asked_by_person
+        && let Some(until) = &agent.task.until
+        && crate::runtime::clock::parse(until).is_some_and(|t| t <= jiff::Timestamp::now())
+    {
+        return Ok(Gate::Never(RunState::OverBudget, format!("no start after {until}")));
+    }
+    if let (Some(limit), None) = (agent.task.total_cost_usd, agent.plan.cost_override) {
+        let spent = spent(agent)?;
+        if spent >= limit {
+            let why = format!("the batch has cost {spent:.2} of {limit:.2} USD");
+            return Ok(Gate::Never(RunState::OverBudget, why));
+        }
+    }
+    if let Some(hold) = hold::hold(&agent.ctx, agent.assistant()) {
+        return Ok(Gate::Held(hold));
+    }
+    if free_bytes(agent).is_some_and(|f| f < agent.plan.min_free) {
+        return Ok(Gate::NoRoom);
+    }
+    Ok(Gate::Open)
+}
+
+fn gates(agent: &mut Agent) -> Result<Turn<()>> {
+    let mut parked: Option<Ticket> = None;
     loop {
         let woken = agent.signals.take();
         if agent.stopping(&woken) {
-            return Ok(Some(Turn::Stopped));
+            return Ok(Turn::Stopped);
         }
-        if let Some(until) = &agent.task.until
-            && crate::runtime::clock::parse(until).is_some_and(|t| t <= jiff::Timestamp::now())
-        {
-            return Ok(Some(Turn::Never(RunState::OverBudget, format!("no start after {until}"))));
+        let gate = gate(agent)?;
+        if parked.is_none() && !matches!(gate, Gate::Open) {
+            let queue = Queue::open(agent, agent.first_queue())?;
+            let held = if let Gate::Held(h) = &gate { Slug::of(&h.assistant).0 } else { String::new() };
+            parked = Some(Ticket::draw(&queue.parked(agent, &held))?);
+            agent.ticket = None;
         }
-        if let Some(limit) = agent.task.total_cost_usd {
-            let spent = spent(agent)?;
-            if spent >= limit {
-                return Ok(Some(Turn::Never(
-                    RunState::OverBudget,
-                    format!("the batch has cost {spent:.2} of {limit:.2} USD"),
-                )));
+        match gate {
+            Gate::Open => {
+                // The place in the queue first: those behind look for one or the other.
+                line_up(agent)?;
+                return Ok(Turn::Yes(()));
+            }
+            Gate::Never(state, why) => return Ok(Turn::Never(state, why)),
+            Gate::Held(hold) => {
+                agent.record.resume_at.clone_from(&hold.until);
+                wait_state(agent, hold::waits(&hold));
+                agent.signals.wait(pause_until(&hold));
+            }
+            Gate::NoRoom => {
+                let size = crate::model::units::format_size(agent.plan.min_free);
+                wait_state(agent, format!("less than {size} of disk space is free"));
+                agent.signals.wait(2000);
             }
         }
-        if let Some(hold) = held(agent) {
-            agent.record.resume_at.clone_from(&hold.until);
-            let when = hold.until.map(|u| format!(" until {u}")).unwrap_or_default();
-            wait_state(
-                agent,
-                format!("{} is held: {}{when}", agent.task.assistant.as_deref().unwrap_or("it"), hold.reason),
-            );
-            agent.signals.wait(500);
-            continue;
-        }
-        let free = free_bytes(agent);
-        if free.is_some_and(|f| f < agent.plan.min_free) {
-            wait_state(
-                agent,
-                format!("less than {} of disk space is free", crate::model::units::format_size(agent.plan.min_free)),
-            );
-            agent.signals.wait(2000);
-            continue;
-        }
-        return Ok(None);
     }
+}
+
+/// Milliseconds until a hold is looked at again: it may be lifted before its time.
+fn pause_until(hold: &Hold) -> u16 {
+    let left = hold.until.as_deref().and_then(crate::runtime::clock::parse);
+    let left = left.map(|t| t.duration_since(jiff::Timestamp::now()).as_millis());
+    u16::try_from(left.unwrap_or(500).clamp(5, 500)).unwrap_or(500)
 }
 
 /// What the batch has cost so far, as far as it is known.
@@ -181,59 +250,108 @@ fn free_bytes(agent: &Agent) -> Option<u64> {
     Some(v.blocks_available().saturating_mul(v.fragment_size()))
 }
 
-/// Waits in the queue `name` for one of its slots; `None` when stopped. `limit`: how many slots, else as set now.
-fn queue(agent: &mut Agent, name: &str, limit: Option<usize>) -> Result<Option<Lock>> {
-    let dir = agent.ctx.state.ensure_dirs()?.join("slots").join(name);
-    files::ensure_private_dir(&dir)?;
-    let tickets = dir.join("queue");
-    files::ensure_private_dir(&tickets)?;
-    let mine = format!(
-        "{:010}-{:06}-{}",
-        agent.task.batch.unwrap_or(u64::from(u32::MAX)),
-        agent.task.number.unwrap_or(0),
-        agent.reg.id.short()
-    );
-    let ticket = Lock::take(&tickets.join(&mine))?;
+/// Whose slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Those of a `run -j`.
+    Batch,
+    /// All of `agents.parallel`.
+    Repository,
+}
+
+struct Queue {
+    dir: PathBuf,
+}
+
+impl Queue {
+    fn open(agent: &Agent, which: Which) -> Result<Queue> {
+        let name = match which {
+            Which::Batch => format!("batch-{}", agent.task.batch.unwrap_or(0)),
+            Which::Repository => "all".to_owned(),
+        };
+        let dir = agent.ctx.state.ensure_dirs()?.join("slots").join(name);
+        for d in [dir.clone(), dir.join("queue"), dir.join("parked")] {
+            files::ensure_private_dir(&d)?;
+        }
+        Ok(Queue { dir })
+    }
+
+    fn ticket(&self, agent: &Agent) -> PathBuf {
+        self.dir.join("queue").join(agent.place())
+    }
+
+    fn parked(&self, agent: &Agent, held: &str) -> PathBuf {
+        self.dir.join("parked").join(format!("{}@{held}", agent.place()))
+    }
+
+    /// The living entry of `folder` right before `mine` that `counts`; dead ones are taken away.
+    fn before(&self, folder: &str, mine: &str, counts: impl Fn(&str) -> bool) -> Result<Option<PathBuf>> {
+        let dir = self.dir.join(folder);
+        let mut earlier: Vec<String> = std::fs::read_dir(&dir)
+            .map_err(files::because("read", &dir))?
+            .filter_map(std::result::Result::ok)
+            .filter_map(|e| e.file_name().into_string().ok())
+            .filter(|n| n.split('@').next().is_some_and(|n| n < mine) && counts(n))
+            .collect();
+        earlier.sort();
+        while let Some(last) = earlier.pop() {
+            let path = dir.join(&last);
+            match Lock::try_take(&path)? {
+                Some(dead) => dead.remove(),
+                None => return Ok(Some(path)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Agent {
+    /// The name of its tickets: the order of batches, then of the list.
+    fn place(&self) -> String {
+        let batch = self.task.batch.unwrap_or(u64::from(u32::MAX));
+        format!("{batch:010}-{:06}-{}", self.task.number.unwrap_or(0), self.reg.id.short())
+    }
+
+    fn first_queue(&self) -> Which {
+        if self.task.parallel.is_some() { Which::Batch } else { Which::Repository }
+    }
+}
+
+/// Waits in a queue, where our ticket lies, for one of its slots; `None` when stopped. `limit`: how many slots, else as
+/// set now.
+fn slot(agent: &mut Agent, which: Which, limit: Option<usize>) -> Result<Option<Lock>> {
+    let queue = Queue::open(agent, which)?;
+    let mine = agent.place();
+    let begun = Instant::now();
     loop {
         let woken = agent.signals.take();
         if agent.stopping(&woken) {
-            ticket.remove();
             return Ok(None);
         }
-        if let Some(before) = before(&tickets, &mine)? {
+        if let Some(before) = queue.before("queue", &mine, |_| true)? {
             wait_state(agent, "for a slot".into());
             sleep_on(agent, &before)?;
             continue;
         }
+        // A hold that has just ended: those it kept back come first, as they did before.
+        let free_again = |name: &str| {
+            let held = name.split('@').nth(1).unwrap_or_default();
+            !held.is_empty() && !hold::all(&agent.ctx).iter().any(|h| Slug::of(&h.assistant).0 == held)
+        };
+        if queue.before("parked", &mine, free_again)?.is_some() {
+            wait_state(agent, "for a slot".into());
+            agent.signals.wait(10);
+            continue;
+        }
         for n in 1..=limit.unwrap_or_else(|| parallel(agent)).max(1) {
-            if let Some(slot) = Lock::try_take(&dir.join(format!("{n}.lock")))? {
-                ticket.remove();
+            if let Some(slot) = Lock::try_take(&queue.dir.join(format!("{n}.lock")))? {
                 return Ok(Some(slot));
             }
         }
         wait_state(agent, "for a slot".into());
-        agent.signals.wait(10);
+        // Only the first of a queue comes here. It is quick at first, for short runs, and then unhurried.
+        agent.signals.wait(if begun.elapsed() < Duration::from_secs(2) { 10 } else { 100 });
     }
-}
-
-/// The living ticket right before ours; dead ones are taken away.
-fn before(tickets: &Path, mine: &str) -> Result<Option<PathBuf>> {
-    let mut earlier: Vec<String> = std::fs::read_dir(tickets)
-        .map_err(files::because("read", tickets))?
-        .filter_map(std::result::Result::ok)
-        .filter_map(|e| e.file_name().into_string().ok())
-        .filter(|n| n.as_str() < mine)
-        .collect();
-    earlier.sort();
-    while let Some(last) = earlier.pop() {
-        let path = tickets.join(&last);
-        if let Some(dead) = Lock::try_take(&path)? {
-            dead.remove();
-        } else {
-            return Ok(Some(path));
-        }
-    }
-    Ok(None)
 }
 
 /// `agents.parallel`, read anew: what the repository's own config says now, else what the run was planned with.
@@ -244,23 +362,32 @@ fn parallel(agent: &Agent) -> usize {
     set.and_then(|v| v.parse().ok()).unwrap_or(agent.plan.parallel)
 }
 
-/// Sleeps until the lock at `path` is free, or a signal arrives.
-fn sleep_on(agent: &Agent, path: &Path) -> Result<()> {
-    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
+/// Sleeps until the lock at `path` is free, a signal arrives, or it is time to look at the rest again.
+fn sleep_on(agent: &mut Agent, path: &Path) -> Result<()> {
+    if agent.waiter.as_ref().is_none_or(|w| w.path != path) {
+        crate::runtime::process::release_code();
+        agent.waiter = Some(wait_for(path)?);
+    }
+    let Some(waiter) = &agent.waiter else { return Ok(()) };
+    let mut fds =
+        [PollFd::new(waiter.free.as_fd(), PollFlags::POLLIN), PollFd::new(agent.signals.as_fd(), PollFlags::POLLIN)];
+    let _ = poll(&mut fds, 5_000u16);
+    if fds[0].any() == Some(true) {
+        agent.waiter = None;
+    }
+    Ok(())
+}
+
+fn wait_for(path: &Path) -> Result<Waiter> {
+    let (free, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
         .map_err(|e| Error::refused(format!("no pipe: {e}"), "git agents retry"))?;
-    let path = path.to_owned();
-    let waiter = std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
-        if let Err(e) = Lock::wait_free(&path) {
+    let awaited = path.to_owned();
+    // Where no thread can be had its end of the pipe closes, which wakes as well.
+    let _ = std::thread::Builder::new().stack_size(64 << 10).spawn(move || {
+        if let Err(e) = Lock::wait_free(&awaited) {
             say(&format!("waiting failed: {e}"));
         }
         let _ = nix::unistd::write(&write, b"x");
     });
-    if waiter.is_err() {
-        agent.signals.wait(200);
-        return Ok(());
-    }
-    let mut fds = [PollFd::new(read.as_fd(), PollFlags::POLLIN), PollFd::new(agent.signals.as_fd(), PollFlags::POLLIN)];
-    // A minute at most: whatever we wait for is looked at again then.
-    let _ = poll(&mut fds, 60_000u16);
-    Ok(())
+    Ok(Waiter { path: path.to_owned(), free })
 }

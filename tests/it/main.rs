@@ -10,6 +10,7 @@
 )]
 
 mod cli;
+mod kill;
 mod layers;
 mod licences;
 mod lists;

@@ -49,7 +49,7 @@ pub fn sit_down(
     let loaded = loaded(s, ctx, &Flags::default())?;
     let approved = plan::approved(ctx, &loaded.project)?;
     let path = a.path().map(std::path::Path::to_owned).unwrap_or_default();
-    let wanted = assistant.map(str::to_owned).or_else(|| a.task.assistant.clone());
+    let wanted = assistant.map(str::to_owned).or_else(|| a.assistant().map(str::to_owned));
     let plan = plan::run_plan(ctx, &loaded, &approved, path, wanted.as_deref())?;
     if a.run.is_alive()? {
         if !yes && s.ui.ask(&format!("'{name}' is running; end that and sit down?")) != Some(true) {
@@ -60,6 +60,5 @@ pub fn sit_down(
         }
         super::rm::end_first(ctx, name)?;
     }
-    crate::supervisor::attach::write_plan(ctx, &a.reg.id, &plan)?;
-    Ok(crate::supervisor::attach::attach(ctx, &a.reg.id, fresh)?)
+    Ok(crate::supervisor::attach::attach(ctx, &a.reg.id, &plan, fresh)?)
 }

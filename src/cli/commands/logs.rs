@@ -8,9 +8,9 @@ use crate::model::text::safe_text;
 use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::select::Match;
 use crate::place::adapter::Activity;
-use crate::runtime::signals::{Signals, Wake};
+use crate::runtime::signals::Wake;
 use crate::supervisor::attempt::Logged;
-use crate::supervisor::log::{EventFollower, Follower, read_all, read_events, tail};
+use crate::supervisor::log::{EventFollower, Follower, LINE_MAX, read_all, tail};
 use std::io::{Read as _, Write as _};
 
 /// A readable transcript: time, kind, one line; made safe for a terminal
@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(short = 'n', value_name = "N")]
     lines: Option<usize>,
     /// Only what is younger than T (a duration, or RFC 3339)
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", conflicts_with_all = ["raw", "setup", "supervisor"])]
     since: Option<String>,
     /// Those of batch N
     #[arg(long, value_name = "N")]
@@ -58,28 +58,53 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if args.raw || args.setup || args.supervisor {
         return plain(s, args, &agents);
     }
-    let several = agents.len() > 1;
-    let mut all: Vec<(String, Logged)> = Vec::new();
-    for a in &agents {
-        let events: Vec<Logged> = read_events(&a.run.file("events.jsonl")).map_err(|e| {
-            CliError::refused(format!("the log of '{}' cannot be read: {e}", a.reg.name), "git agents logs --raw")
-        })?;
-        all.extend(events.into_iter().map(|e| (a.reg.name.0.clone(), e)));
-    }
+    let mut look = Look::at(&agents);
+    let mut all = look.poll()?;
     all.sort_by(|x, y| x.1.at.cmp(&y.1.at));
     if let Some(t) = &since {
         all.retain(|(_, e)| e.at >= *t);
     }
+    // What says nothing to a person is no line.
+    let mut lines: Vec<String> = all.iter().filter_map(|(n, e)| look.render(*n, e)).collect();
     if let Some(n) = args.lines {
-        all.drain(..all.len().saturating_sub(n));
+        lines.drain(..lines.len().saturating_sub(n));
     }
-    let text: String = all.iter().filter_map(|(n, e)| render(several.then_some(n.as_str()), e)).collect();
+    let text = lines.concat();
     if !args.follow {
         s.ui.page(&text, &ctx.repo().common_dir)?;
         return Ok(code::DONE);
     }
     s.ui.out(&text)?;
-    follow(s, &agents, several)
+    follow(s, look)
+}
+
+/// The events of some agents, as they come.
+struct Look<'a> {
+    agents: &'a [&'a Agent],
+    events: Vec<EventFollower>,
+}
+
+impl<'a> Look<'a> {
+    fn at(agents: &'a [&'a Agent]) -> Look<'a> {
+        let events = agents.iter().map(|a| EventFollower::new(&a.run.file("events.jsonl"))).collect();
+        Look { agents, events }
+    }
+
+    /// What is new, with the number of its agent.
+    fn poll(&mut self) -> Result<Vec<(usize, Logged)>, CliError> {
+        let mut new = Vec::new();
+        for (i, f) in self.events.iter_mut().enumerate() {
+            f.poll(|e: Logged| new.push((i, e))).map_err(|e| {
+                let what = format!("the log of '{}' cannot be read: {e}", self.agents[i].reg.name);
+                CliError::refused(what, "git agents logs --raw")
+            })?;
+        }
+        Ok(new)
+    }
+
+    fn render(&self, agent: usize, e: &Logged) -> Option<String> {
+        render((self.agents.len() > 1).then(|| self.agents[agent].reg.name.0.as_str()), e)
+    }
 }
 
 fn render(name: Option<&str>, e: &Logged) -> Option<String> {
@@ -100,24 +125,16 @@ fn render(name: Option<&str>, e: &Logged) -> Option<String> {
     Some(format!("{time}  {name}{kind:6}  {line}\n"))
 }
 
-fn follow(s: &Session, agents: &[&Agent], several: bool) -> Result<i32, CliError> {
-    let signals = Signals::catch().map_err(|e| CliError::refused(format!("signals: {e}"), "try again"))?;
-    let mut followers: Vec<(&Agent, EventFollower, bool)> =
-        agents.iter().map(|a| (*a, EventFollower::new(&a.run.file("events.jsonl")), true)).collect();
+fn follow(s: &Session, mut look: Look<'_>) -> Result<i32, CliError> {
+    let signals = crate::cli::follow::catch()?;
     loop {
-        let mut text = String::new();
-        for (a, f, first) in &mut followers {
-            let mut new = Vec::new();
-            f.poll(|e: Logged| new.push(e))
-                .map_err(|e| CliError::refused(format!("the log cannot be read: {e}"), "git agents logs"))?;
-            // The first look only finds what has been printed already.
-            if !std::mem::take(first) {
-                text.extend(new.iter().filter_map(|e| render(several.then_some(a.reg.name.0.as_str()), e)));
-            }
-        }
+        // Asked before reading: what the last one printed at its end is read then.
+        let alive = look.agents.iter().any(|a| a.run.is_alive().unwrap_or(false));
+        let new = look.poll()?;
+        let text: String = new.iter().filter_map(|(n, e)| look.render(*n, e)).collect();
         if !text.is_empty() {
             s.ui.out(&text)?;
-        } else if !agents.iter().any(|a| a.run.is_alive().unwrap_or(false)) {
+        } else if !alive {
             return Ok(code::DONE);
         }
         signals.wait(100);
@@ -137,20 +154,23 @@ fn plain(s: &Session, args: &Args, agents: &[&Agent]) -> Result<i32, CliError> {
     } else {
         "output.log"
     };
+    let signals = if args.follow { Some(crate::cli::follow::catch()?) } else { None };
     for a in agents {
         let path = a.run.file(file);
-        if !path.exists() {
+        if !path.exists() && !args.follow {
             s.ui.say(&format!("'{}' has no such log yet", a.reg.name));
             continue;
         }
         let wrong = |e: std::io::Error| {
             CliError::refused(format!("'{}' cannot be read: {e}", path.display()), "git agents show")
         };
-        // Bytes as they are go to a file or a pipe; a terminal gets them made safe.
+        let mut printer = Printer { s, raw: args.raw && !s.ui.out_tty, rest: Vec::new() };
+        let mut follower = Follower::from_start(&path);
         if let Some(n) = args.lines {
-            let bytes = tail(&path, n).map_err(wrong)?;
-            write(s, args.raw, &bytes)?;
-        } else {
+            // The end first: what comes between is seen twice rather than never.
+            follower = Follower::from_end(&path).map_err(wrong)?;
+            printer.write(&tail(&path, n).map_err(wrong)?)?;
+        } else if !args.follow {
             let mut reader = read_all(&path).map_err(wrong)?;
             let mut buf = vec![0u8; 64 << 10];
             loop {
@@ -158,37 +178,61 @@ fn plain(s: &Session, args: &Args, agents: &[&Agent]) -> Result<i32, CliError> {
                 if n == 0 {
                     break;
                 }
-                write(s, args.raw, &buf[..n])?;
+                printer.write(&buf[..n])?;
             }
         }
-        if args.follow {
-            let mut f = Follower::from_end(&path).map_err(wrong)?;
-            let signals = Signals::catch().map_err(wrong)?;
-            while a.run.is_alive()? {
-                let mut out = Ok(());
-                f.poll(|b| {
+        while let Some(signals) = &signals {
+            let alive = a.run.is_alive()?;
+            let mut out = Ok(());
+            let any = follower
+                .poll(|b| {
                     if out.is_ok() {
-                        out = write(s, args.raw, b);
+                        out = printer.write(b);
                     }
                 })
                 .map_err(wrong)?;
-                out?;
-                signals.wait(100);
-                if let Some(Wake::End(signal)) = signals.take().into_iter().find(|w| matches!(w, Wake::End(_))) {
-                    return Ok(128 + signal as i32);
-                }
+            out?;
+            if !any && !alive {
+                break;
+            }
+            signals.wait(100);
+            if let Some(Wake::End(signal)) = signals.take().into_iter().find(|w| matches!(w, Wake::End(_))) {
+                return Ok(128 + signal as i32);
             }
         }
+        printer.end()?;
     }
     Ok(code::DONE)
 }
 
-fn write(s: &Session, raw: bool, bytes: &[u8]) -> Result<(), CliError> {
-    if raw && !s.ui.out_tty {
-        let mut o = std::io::stdout().lock();
-        return o.write_all(bytes).and_then(|()| o.flush()).map_err(|_| CliError::Closed);
+/// Bytes as they are go to a file or a pipe, where they were asked for; everything else is made safe, line by line: a
+/// character or an escape sequence may come in two parts.
+struct Printer<'a> {
+    s: &'a Session,
+    raw: bool,
+    rest: Vec<u8>,
+}
+
+impl Printer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        if self.raw {
+            let mut o = std::io::stdout().lock();
+            return o.write_all(bytes).and_then(|()| o.flush()).map_err(|_| CliError::Closed);
+        }
+        self.rest.extend_from_slice(bytes);
+        let whole = self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |p| p + 1);
+        if whole == 0 && self.rest.len() < LINE_MAX {
+            return Ok(());
+        }
+        let whole = if whole == 0 { self.rest.len() } else { whole };
+        let lines: Vec<u8> = self.rest.drain(..whole).collect();
+        self.s.ui.out(&safe_text(&lines))
     }
-    s.ui.out(&safe_text(bytes))
+
+    fn end(mut self) -> Result<(), CliError> {
+        let rest = std::mem::take(&mut self.rest);
+        self.s.ui.out(&safe_text(&rest))
+    }
 }
 
 fn since(text: &str) -> Result<String, CliError> {

@@ -6,14 +6,14 @@ use crate::cli::error::{CliError, code};
 use crate::config::{ApprovedPlan, Flags};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::model::agent::{Origin, RunState};
+use crate::model::agent::Origin;
 use crate::ops::create::{self, Planned, Step};
 use crate::ops::identity;
 use crate::ops::inventory::Inventory;
 use crate::ops::naming::{self, Taken, Wish};
-use crate::ops::record::{Record, RunDir};
-use crate::ops::{Context, base, plan};
-use crate::runtime::lock::Lock;
+use crate::ops::record::RunDir;
+use crate::ops::unfinished::{self, Since};
+use crate::ops::{Context, base, plan, repair};
 use crate::runtime::signals::{Signals, Wake};
 use std::path::Path;
 
@@ -55,6 +55,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let loaded = loaded(s, &ctx, &Flags { base: args.base.clone(), ..Flags::default() })?;
     let approved = if args.no_setup { ApprovedPlan::nothing() } else { plan::approved(&ctx, &loaded.project)? };
+    repair::if_needed(&ctx)?;
     let taken = Taken::read(&ctx)?;
     naming::check_new_name(&taken, &args.name)?;
     if args.fetch {
@@ -82,30 +83,15 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let plan = plan::run_plan(&ctx, &loaded, &approved, path.clone(), None)?;
     let signals = Signals::catch().map_err(|e| CliError::refused(format!("signals: {e}"), "try again"))?;
     crate::runtime::process::become_subreaper();
-    let (mut reg, task) = create::register(&ctx, &[Planned { task, path: path.clone() }])?.remove(0);
-    let run = RunDir::of(&ctx.state, &reg.id);
-    run.ensure()?;
-    let lock = Lock::take(&run.lock_path())?;
-    run.write_live(&Record::new(RunState::Preparing, 0))?;
-    plan::write(&run, &plan)?;
-    let made = create::materialize(&ctx, &mut reg, &plan, &mut |step| narrate(s, step));
+    let (mut reg, task, run, lock) = create::register_locked(&ctx, &Planned { task, path: path.clone() })?;
+    let made = plan::write(&run, &plan)
+        .and_then(|()| create::materialize(&ctx, &mut reg, &plan, &mut |step| narrate(s, step)));
     let entry = match made {
         Ok(e) => e,
         Err(e) => {
             // All or nothing: an environment that could not be made leaves no agent.
             let held = ctx.state.lock()?;
-            if matches!(reg.doing.as_deref(), Some("create" | "checkout")) {
-                create::undo_create(&ctx, &held, &reg)?;
-            }
-            ctx.state.append(
-                &held,
-                &[crate::git::state::event(
-                    &reg.id,
-                    crate::model::event::Kind::Removed,
-                    serde_json::json!({ "unfinished": true }),
-                )],
-            )?;
-            ctx.state.unregister(&held, &reg.name)?;
+            unfinished::give_up(&ctx, &held, &reg, Since::Now)?;
             let _ = std::fs::remove_file(run.file("state.json"));
             return Err(e.into());
         }
@@ -194,6 +180,7 @@ fn setup(
         env,
         values: crate::ops::plan::values(ctx, &reg.id, task, &plan.repo, worktree),
         env_allow: &plan.env_allow,
+        grace: plan.grace(),
     };
     let mut by = None;
     let outcome = setup.run(run, &token, signals, &mut |woken| {

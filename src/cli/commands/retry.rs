@@ -6,9 +6,9 @@ use crate::cli::error::CliError;
 use crate::config::Flags;
 use crate::model::agent::RunState;
 use crate::ops::inventory::Inventory;
-use crate::ops::plan;
+use crate::ops::retry::{self, Retry};
 use crate::ops::select::Match;
-use crate::ops::start::{self, Retry};
+use crate::ops::{hold, plan};
 
 /// Run the task again, keeping what is there; a session is resumed where the assistant can
 #[derive(Debug, clap::Args)]
@@ -50,13 +50,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let inv = Inventory::read(&ctx)?;
     if args.held {
-        let mut names: Vec<&str> = inv.agents.iter().filter_map(|a| a.task.assistant.as_deref()).collect();
-        names.sort_unstable();
-        names.dedup();
-        for a in names.into_iter().filter(|a| args.assistant.as_deref().is_none_or(|w| w == *a)) {
-            if start::hold(&ctx, a).is_some() {
-                start::lift_hold(&ctx, a);
-                s.ui.say(&format!("the hold on {a} is lifted"));
+        for h in hold::all(&ctx) {
+            if args.assistant.as_deref().is_none_or(|w| w == h.assistant) {
+                hold::lift(&ctx, &h.assistant)?;
+                s.ui.say(&format!("the hold on {} is lifted", h.assistant));
             }
         }
     }
@@ -85,7 +82,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let mut results = Vec::new();
     let mut hints = Vec::new();
     for name in names {
-        match start::retry(&ctx, &loaded, &approved, &name, &how) {
+        match retry::retry(&ctx, &loaded, &approved, &name, &how) {
             Ok(()) => {
                 s.ui.say(&format!("'{name}' goes on"));
                 results.push(Outcome {

@@ -8,9 +8,9 @@ use crate::model::agent::RunState;
 use crate::model::text::shell_word;
 use crate::ops::inventory::Inventory;
 use crate::ops::remove::{self, Options};
+use crate::ops::retry;
 use crate::ops::safe::Allowed;
 use crate::ops::select::Match;
-use crate::ops::start;
 use std::time::{Duration, Instant};
 
 /// Remove environments: into the trash, from where 'restore' brings them back
@@ -112,6 +112,13 @@ fn one(
             hints.push(hint);
             Outcome { name: name.to_owned(), outcome: "refused", reason: Some(why), undo: None }
         }
+        Ok(remove::Outcome::Undone) => {
+            s.ui.say(&format!(
+                "'{name}' was never finished; what there was of it {}",
+                if options.dry_run { "would go" } else { "is gone" }
+            ));
+            done(None)
+        }
         Ok(remove::Outcome::Released) => {
             s.ui.say(&format!("'{name}' {would}no longer managed; its worktree and branch stay"));
             done(None)
@@ -136,7 +143,7 @@ fn one(
 pub fn end_first(ctx: &crate::ops::Context, name: &str) -> Result<(), CliError> {
     let inv = Inventory::read(ctx)?;
     let Some(a) = inv.find(name) else { return Ok(()) };
-    if !start::stop(ctx, a)? {
+    if !retry::stop(ctx, a)? {
         return Ok(());
     }
     let deadline = Instant::now() + Duration::from_secs(40);

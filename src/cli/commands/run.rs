@@ -137,6 +137,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     for n in notes {
         s.ui.say(n);
     }
+    // From here on a signal ends the looking on, never a half-started batch.
+    let signals = follow::catch()?;
     let handed = start::launch(&ctx, &batch)?;
     let refused: Vec<&start::Handed> = handed.iter().filter(|h| h.accepted.is_err()).collect();
     for h in &refused {
@@ -157,16 +159,18 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let ids = handed.iter().filter(|h| h.accepted.is_ok()).map(|h| (h.id.clone(), h.name.clone())).collect();
     let look = FollowOptions { json: args.json, timeout: None, any: false, batch: Some(batch.number) };
-    let end = follow::follow(s, &ctx, ids, &look)?;
+    let end = follow::follow(s, &ctx, ids, &look, &signals)?;
     if let Some(signal) = end.interrupted {
         return Ok(128 + signal);
     }
-    if !args.json {
+    if !args.json || args.output.is_some() {
         let inv = Inventory::read(&ctx)?;
         let agents: Vec<&crate::ops::inventory::Agent> =
             inv.agents.iter().filter(|a| a.task.batch == Some(batch.number)).collect();
         let report = crate::ops::report::report(&ctx, &inv, &agents, Some(batch.number))?;
-        s.ui.out(&super::report::text(s, &report))?;
+        if !args.json {
+            s.ui.out(&super::report::text(s, &report))?;
+        }
         if let Some(file) = &args.output {
             super::report::write_file(&s.cwd.join(file), &report)?;
         }
@@ -342,6 +346,10 @@ fn read_list(
 
 /// Signing and identity are settled once, before the first agent starts.
 fn identity(ctx: &Context) -> Result<(), CliError> {
+    let settings = ctx.repo().settings()?;
+    if ["user.name", "user.email"].iter().all(|w| settings.iter().any(|(_, k, v)| k == w && !v.is_empty())) {
+        return Ok(());
+    }
     let dir = ctx.repo().toplevel.clone().unwrap_or_else(|| ctx.repo().common_dir.clone());
     if let Err(e) = Call::user_visible(&dir, ["var", "GIT_AUTHOR_IDENT"]).run() {
         return Err(CliError::refused(

@@ -5,11 +5,13 @@ use crate::cli::Session;
 use crate::cli::error::CliError;
 use crate::cli::follow::{self, Options};
 use crate::config::Flags;
+use crate::model::agent::RunState;
 use crate::ops::inventory::Inventory;
-use crate::ops::plan;
+use crate::ops::retry::{self, Retry};
 use crate::ops::select::{self, Match};
-use crate::ops::start::{self, Retry};
+use crate::ops::{inbox, plan};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// One more message to an agent's session; a running one gets it at the end of the attempt
 #[derive(Debug, clap::Args)]
@@ -66,25 +68,34 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             format!("git agents attach {}", crate::model::text::shell_word(&name)),
         ));
     }
-    if a.run.is_alive()? {
-        start::leave_message(&a.run, &text)?;
+    if a.state() == Some(RunState::Attached) {
+        return Err(CliError::refused(format!("a person sits in the place of '{name}'"), "tell them, or wait"));
+    }
+    if inbox::deliver(&a.run, &text)? {
         if args.now {
             crate::runtime::files::write_atomic(&a.run.file("now"), b"now\n")?;
             if let Some(address) = a.run.address() {
                 address.supervisor.signal(nix::sys::signal::Signal::SIGUSR1);
             }
         } else {
-            s.ui.say(&format!("'{name}' gets it at the end of this attempt"));
+            let when =
+                if a.state() == Some(RunState::Waiting) { "when it starts" } else { "at the end of this attempt" };
+            s.ui.say(&format!("'{name}' gets it {when}"));
         }
     } else {
+        // One that has just come to its end is still writing that down.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while a.run.is_alive()? && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let loaded = loaded(s, &ctx, &Flags::default())?;
         let approved = plan::approved(&ctx, &loaded.project)?;
-        start::retry(&ctx, &loaded, &approved, &name, &Retry { message: Some(text), ..Retry::default() })?;
+        retry::retry(&ctx, &loaded, &approved, &name, &Retry { message: Some(text), ..Retry::default() })?;
         s.ui.say(&format!("'{name}' goes on"));
     }
     if args.wait {
         let look = Options { json: args.json, ..Options::default() };
-        let end = follow::follow(s, &ctx, vec![(a.reg.id.clone(), name.clone())], &look)?;
+        let end = follow::follow(s, &ctx, vec![(a.reg.id.clone(), name.clone())], &look, &follow::catch()?)?;
         return Ok(end.interrupted.map_or(i32::from(!end.all_succeeded), |n| 128 + n));
     }
     finish(s, args.json, vec![Outcome { name, outcome: "done", reason: None, undo: None }], &[])

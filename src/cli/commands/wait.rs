@@ -40,7 +40,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let agents = names.iter().filter_map(|n| inv.find(n)).map(|a| (a.reg.id.clone(), a.reg.name.0.clone())).collect();
     let options =
         Options { json: args.json, timeout: args.timeout.map(Duration::from_secs), any: args.any, batch: args.batch };
-    let end = follow::follow(s, &ctx, agents, &options)?;
+    let end = follow::follow(s, &ctx, agents, &options, &follow::catch()?)?;
     Ok(match end {
         follow::End { interrupted: Some(signal), .. } => 128 + signal,
         follow::End { timed_out: true, .. } => code::TIME,

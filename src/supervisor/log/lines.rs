@@ -4,6 +4,8 @@ use bstr::ByteSlice as _;
 
 /// The longest line for people: longer ones come in pieces.
 pub const LINE_MAX: usize = 64 << 10;
+/// The longest line that is read as one event.
+pub const EVENT_MAX: usize = 4 << 20;
 
 /// Splits a stream at `\n`, `\r\n` and lone `\r` (a progress bar draws its lines with it). A line longer than the
 /// limit is handed out in pieces of at most that size, none of which ends within a UTF-8 character.

@@ -45,9 +45,9 @@ pub fn worktrees(repo: &Repo<'_>) -> Vec<PathBuf> {
 /// A lock or a temporary file of git's or of ours. The names in `refs` and `logs` cannot end so.
 fn is_leftover(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    // What was taken away is kept as it was.
-    let in_trash = file.components().any(|c| c.as_os_str() == "trash");
-    !in_trash && (name.ends_with(".lock") || name.starts_with(".tmp-") || name.starts_with("tmp_"))
+    // What was taken away is kept as it was, and the slots are locks that stay.
+    let kept = file.components().any(|c| c.as_os_str() == "trash" || c.as_os_str() == "slots");
+    !kept && (name.ends_with(".lock") || name.starts_with(".tmp-") || name.starts_with("tmp_"))
 }
 
 /// What a fault must not change.

@@ -1,15 +1,16 @@
 //! A program killed at every point where it changes something, by `strace`.
 //!
-//! `strace` kills right *before* the n-th call of [`CHANGES`], so the states between two calls are all seen when n runs
-//! from 1 until nothing is hit. It counts per process (and per thread): [`Target::kill_at`] follows only the main thread
-//! of the program itself, its children run on untouched, and [`Target::kill_child_at`] puts one of its calls of git under
-//! the knife, with all that this git starts.
+//! `strace` kills right *before* a call, so the states between two changes are all seen when every [`Point`] that
+//! [`Target::points`] lists is hit once. It counts for each kind of call by itself, and per process (and thread):
+//! [`Target::kill_before`] follows only the main thread of the program itself, its children run on untouched, and
+//! [`Target::kill_child_before`] puts one of its calls of git under the knife, with all that this git starts.
 
 use super::env::{Background, Env, run};
 use super::out::{Out, code};
 use super::repo::Repo;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,19 @@ pub struct Fault {
     /// Whether anything was killed. When not, the program ran to its end.
     pub hit: bool,
     pub out: Out,
+}
+
+/// One change of a program: the `nth` call, from 1, of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point {
+    pub call: String,
+    pub nth: usize,
+}
+
+impl std::fmt::Display for Point {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.call, self.nth)
+    }
 }
 
 /// A program to be killed: our binary itself, for `strace` follows no child.
@@ -56,36 +70,43 @@ impl<'e> Target<'e> {
         run(command, b"")
     }
 
-    /// Runs it to its end: how many calls of [`CHANGES`] it made itself, in its main thread.
+    /// Runs it to its end: every change it made itself, in its main thread, in order.
     #[track_caller]
-    pub fn mutating_calls(&self) -> usize {
+    pub fn points(&self) -> Vec<Point> {
         let log = self.file("count");
         let out = run(self.traced(&log, None), b"");
         assert!(out.status != 127 && log.exists(), "strace did not run\n{out}");
-        let text = std::fs::read(&log).unwrap();
-        String::from_utf8_lossy(&text).lines().filter(|l| !l.starts_with("---") && !l.starts_with("+++")).count()
+        points(&log).into_iter().flat_map(|(_, points)| points).collect()
     }
 
-    /// Runs it and kills it right before its `n`-th call, counted from 1.
+    /// Runs it and kills it right before `point`.
     #[track_caller]
-    pub fn kill_at(&self, n: usize) -> Fault {
+    pub fn kill_before(&self, point: &Point) -> Fault {
         let log = self.file("kill");
-        let out = run(self.traced(&log, Some(n)), b"");
+        let out = run(self.traced(&log, Some(point)), b"");
         Fault { hit: killed(&log), out }
     }
 
-    /// Runs it to its end: how often it called git.
+    /// Runs it to its end: for each call of git, in order, the changes of that git and of what it started. A change of
+    /// two of those processes is listed once.
     #[track_caller]
-    pub fn git_children(&self) -> usize {
-        let wrapped = self.wrapped(0, 0);
+    pub fn git_children(&self) -> Vec<Vec<Point>> {
+        let wrapped = self.wrapped(None);
         run(wrapped.command, b"");
-        std::fs::read_dir(wrapped.calls).unwrap().count()
+        let mut calls: Vec<usize> = std::fs::read_dir(wrapped.calls)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .collect();
+        calls.sort_unstable();
+        let logs = calls.iter().map(|n| PathBuf::from(format!("{}.{n}", wrapped.log.display())));
+        let all = logs.map(|log| points(&log).into_values().flatten().collect::<BTreeSet<Point>>());
+        all.map(|set| set.into_iter().collect()).collect()
     }
 
-    /// Runs it and kills its `j`-th git, or what that git starts, whichever makes its `n`-th call (both from 1).
+    /// Runs it and kills its `j`-th git (from 1), or what that git starts, right before whichever comes to `point`.
     #[track_caller]
-    pub fn kill_child_at(&self, j: usize, n: usize) -> Fault {
-        let wrapped = self.wrapped(j, n);
+    pub fn kill_child_before(&self, j: usize, point: &Point) -> Fault {
+        let wrapped = self.wrapped(Some((j, point)));
         let out = run(wrapped.command, b"");
         Fault { hit: killed(&wrapped.log), out }
     }
@@ -117,15 +138,15 @@ impl<'e> Target<'e> {
         (start.elapsed(), out)
     }
 
-    fn traced(&self, log: &Path, kill_at: Option<usize>) -> Command {
+    fn traced(&self, log: &Path, kill: Option<&Point>) -> Command {
         let mut command = self.env.command("strace", &self.dir);
-        command.arg("-q").arg("-o").arg(log).args(filter(kill_at));
+        command.arg("-q").arg("-o").arg(log).args(filter(kill));
         command.arg("--").arg(&self.program).args(&self.args);
         command
     }
 
-    /// The program with a `git` on its `PATH` that counts its calls and kills in the `j`-th.
-    fn wrapped(&self, j: usize, n: usize) -> Wrapped {
+    /// The program with a `git` on its `PATH` that counts its calls and kills in one of them; in none: each is traced.
+    fn wrapped(&self, kill: Option<(usize, &Point)>) -> Wrapped {
         let dir = self.file("git");
         let (calls, log) = (dir.join("calls"), dir.join("log"));
         std::fs::create_dir_all(&calls).unwrap();
@@ -133,12 +154,16 @@ impl<'e> Target<'e> {
             "#!/bin/sh\n\
              set -C; n=1\n\
              while ! {{ true >{calls}/$n; }} 2>/dev/null; do n=$((n+1)); done\n\
-             [ $n = {j} ] || exec {git} \"$@\"\n\
-             exec strace -f -q -o {log} {filter} -- {git} \"$@\"\n",
+             {choose}\n\
+             exec strace -f -q -o {log}{each} {filter} -- {git} \"$@\"\n",
             calls = quoted(&calls),
+            choose = kill
+                .map(|(j, _)| format!("[ $n = {j} ] || exec {} \"$@\"", quoted(&self.env.git_program())))
+                .unwrap_or_default(),
             log = quoted(&log),
+            each = if kill.is_none() { ".$n" } else { "" },
             git = quoted(&self.env.git_program()),
-            filter = filter(Some(n.max(1))).join(" "),
+            filter = filter(kill.map(|(_, p)| p)).join(" "),
         );
         self.env.script_at(&dir.join("git"), &script);
         let mut path = vec![dir];
@@ -160,10 +185,28 @@ struct Wrapped {
     log: PathBuf,
 }
 
-fn filter(kill_at: Option<usize>) -> Vec<String> {
+fn filter(kill: Option<&Point>) -> Vec<String> {
     let mut out = vec!["-e".into(), format!("trace={CHANGES}")];
-    if let Some(n) = kill_at {
-        out.extend(["-e".into(), format!("inject={CHANGES}:signal=SIGKILL:when={n}")]);
+    if let Some(Point { call, nth }) = kill {
+        out.extend(["-e".into(), format!("inject={call}:signal=SIGKILL:when={nth}")]);
+    }
+    out
+}
+
+/// The calls in a log of strace's by process (one, 0, where it names none).
+fn points(log: &Path) -> BTreeMap<u32, Vec<Point>> {
+    let text = std::fs::read(log).unwrap_or_default();
+    let mut out: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&text).lines() {
+        // With -f a line begins with the process; a call that another one interrupted is resumed in a second line.
+        let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+        let (pid, rest) = (line[..digits].parse().unwrap_or(0), line[digits..].trim_start());
+        let Some((call, _)) = rest.split_once('(') else { continue };
+        if call.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
+            let of = out.entry(pid).or_default();
+            let nth = 1 + of.iter().filter(|p| p.call == call).count();
+            of.push(Point { call: call.to_owned(), nth });
+        }
     }
     out
 }
@@ -197,22 +240,28 @@ mod tests {
     use crate::support::invariants::usable;
 
     #[test]
-    fn a_program_is_killed_before_each_of_its_changes_and_not_after_the_last() {
+    fn a_program_is_killed_before_each_of_its_changes() {
         let env = Env::new();
         let dir = env.root().join("tmp");
-        let target = Target::program(&env, &dir, Path::new("/bin/mkdir"), &["a", "b", "c"]);
-        let made = || ["a", "b", "c"].iter().filter(|d| std::fs::remove_dir(dir.join(d)).is_ok()).count();
-        let calls = target.mutating_calls();
-        assert_eq!((calls, made()), (3, 3));
-        for n in 1..=calls {
-            let fault = target.kill_at(n);
-            assert!(fault.hit && fault.out.status == 137, "{}", fault.out);
-            assert_eq!(made(), n - 1);
+        let target = Target::program(&env, &dir, Path::new("/bin/sh"), &["-c", "mkdir a; echo x; : >b; mkdir c"]);
+        // A shell that starts programs: `clone` and `write` of its own, in this order.
+        let calls = target.points();
+        assert!(calls.len() >= 3 && calls.iter().any(|p| p.call == "write"), "{calls:?}");
+        let made =
+            || ["a", "b", "c"].map(|n| std::fs::remove_dir(dir.join(n)).or(std::fs::remove_file(dir.join(n))).is_ok());
+        assert_eq!(made(), [true; 3]);
+        let mut seen = Vec::new();
+        for point in &calls {
+            let fault = target.kill_before(point);
+            assert!(fault.hit && fault.out.status == 137, "{point}: {}", fault.out);
+            env.until("its children are gone", || env.processes().is_empty());
+            seen.push(made());
         }
-        let fault = target.kill_at(calls + 1);
+        assert!(seen.is_sorted() && seen[0] == [false; 3] && seen[seen.len() - 1] == [true, true, false], "{seen:?}");
+        let fault = target.kill_before(&Point { call: "write".into(), nth: 99 });
         assert!(!fault.hit);
         fault.out.ok();
-        assert_eq!(made(), 3);
+        assert_eq!(made(), [true; 3]);
     }
 
     #[test]
@@ -221,23 +270,19 @@ mod tests {
         let repo = env.repo("x");
         let script = env.script("twice", "#!/bin/sh\ngit update-ref refs/x/1 HEAD\ngit update-ref refs/x/2 HEAD\n");
         let target = Target::program(&env, repo.path(), &script, &[""; 0]);
-        assert_eq!(target.git_children(), 2);
-        let (mut n, mut torn) = (0, 0);
-        loop {
-            n += 1;
-            for name in ["refs/x/1", "refs/x/2"] {
-                repo.git(&["update-ref", "-d", name]);
-            }
-            let fault = target.kill_child_at(2, n);
+        let reset = || ["refs/x/1", "refs/x/2"].map(|name| drop(repo.git(&["update-ref", "-d", name])));
+        let children = target.git_children();
+        assert_eq!(children.len(), 2);
+        let mut torn = 0;
+        for point in &children[1] {
+            reset();
+            let fault = target.kill_child_before(2, point);
+            assert!(fault.hit && fault.out.status == 137, "{point}: {}", fault.out);
             assert!(repo.has("refs/x/1"), "the first git was not to be touched\n{}", fault.out);
             usable(&repo);
-            if !fault.hit {
-                break;
-            }
-            assert_eq!(fault.out.status, 137, "{}", fault.out);
             torn += usize::from(std::fs::remove_file(repo.join(".git/refs/x/2.lock")).is_ok());
         }
-        assert!(torn > 0 && repo.has("refs/x/2"), "{torn} of {n} points left a lock");
+        assert!(torn > 0, "no point of {:?} left a lock", children[1]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the tests stand on. Each test makes an [`Env`]: a machine of its own, with a home, state, a git and an end for
 //! every process it started.
 
+pub mod agents;
 pub mod env;
 pub mod hostile;
 pub mod invariants;

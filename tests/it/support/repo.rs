@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub struct Repo<'e> {
     pub env: &'e Env,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl<'e> Repo<'e> {

@@ -1,0 +1,357 @@
+//! Commands that change state, killed before each of their changes: nothing is lost, nothing stays half done.
+//!
+//! After every kill, in this order: the repository is usable as it stands, `status --json` answers, everything that was
+//! there before is still somewhere; the same command (or the obvious next one) succeeds and ends as if nothing had
+//! happened; a third run changes not a byte.
+
+use crate::support::invariants::usable;
+use crate::support::kill::Target;
+use crate::support::tree::{Tree, tree_state};
+use crate::support::wait::files;
+use crate::support::{Before, Env, Out, Repo};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A repository that is put back to the same bytes as often as wanted.
+struct Lab<'e> {
+    repo: Repo<'e>,
+    template: PathBuf,
+    before: Before,
+    held: Held,
+}
+
+impl<'e> Lab<'e> {
+    fn new(env: &'e Env, prepare: impl Fn(&Repo<'e>)) -> Lab<'e> {
+        let repo = env.repo("x");
+        repo.git(&["config", "core.logAllRefUpdates", "true"]);
+        repo.write("ignored/mine.txt", "ignored in the main checkout\n");
+        repo.write("README.md", "# Edited in the main checkout\n");
+        prepare(&repo);
+        let lab = Lab { before: Before::of(&repo), held: Held::of(&repo), template: env.root().join("template"), repo };
+        copy(&lab.repo.env.root().join("code"), &lab.template);
+        lab
+    }
+
+    fn reset(&self) {
+        let code = self.repo.env.root().join("code");
+        std::fs::remove_dir_all(&code).unwrap();
+        copy(&self.template, &code);
+    }
+
+    fn target(&self, args: &[&str]) -> Target<'e> {
+        Target::agents(&self.repo, args)
+    }
+
+    /// What holds right after a kill, whatever it was.
+    #[track_caller]
+    fn after_kill(&self, what: &str) {
+        self.repo.env.until("what the killed one had started is done", || self.repo.env.processes().is_empty());
+        usable(&self.repo);
+        let status = self.repo.agents(&["status", "--json"]).ok();
+        assert!(status.json()["agents"].is_array(), "{what}: {status}");
+        self.held.still_there(&self.repo, what);
+    }
+
+    /// What holds once the next command is through.
+    #[track_caller]
+    fn after_repair(&self, what: &str) {
+        self.before.still_holds(&self.repo);
+        self.held.still_there(&self.repo, what);
+        let left: Vec<PathBuf> =
+            files(&self.repo.common_dir(), &|_| false).into_iter().filter(|f| is_ours(f)).collect();
+        assert!(left.is_empty(), "{what}: left behind: {left:#?}");
+    }
+
+    /// Runs `args` a third time: not a byte changes.
+    #[track_caller]
+    fn changes_nothing(&self, args: &[&str], what: &str) {
+        let before = fingerprint(self.repo.env);
+        let out = self.repo.agents(args);
+        let after = fingerprint(self.repo.env);
+        let changed: BTreeSet<&Vec<u8>> =
+            before.keys().chain(after.keys()).filter(|k| before.get(*k) != after.get(*k)).collect();
+        let shown: Vec<String> = changed.iter().map(|k| String::from_utf8_lossy(k).into_owned()).collect();
+        assert!(shown.is_empty(), "{what}: a third run changed {shown:#?}\n{out}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let out = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(out.success());
+}
+
+/// Temporary files of ours and what git writes when it is left alone.
+fn is_ours(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name == "config.new"
+        || name.starts_with("ref.new-")
+        || name.starts_with(".tmp")
+        || name.starts_with("tmp_")
+        || name.starts_with("fast_import_crash")
+}
+
+/// Everything below `code`, but for the notes that a lock's holder leaves in it.
+fn fingerprint(env: &Env) -> Tree {
+    let mut tree = tree_state(&env.root().join("code"));
+    tree.retain(|path, _| !path.ends_with(b"/agents/lock"));
+    tree
+}
+
+/// What must not be lost: file contents of agents' places with their modes, and events that were acknowledged.
+struct Held {
+    trees: Vec<Tree>,
+    events: BTreeSet<String>,
+}
+
+impl Held {
+    fn of(repo: &Repo<'_>) -> Held {
+        Held { trees: places(repo).into_values().map(|p| content(&p)).collect(), events: events(repo) }
+    }
+
+    #[track_caller]
+    fn still_there(&self, repo: &Repo<'_>, what: &str) {
+        let now: Vec<Tree> = places(repo).into_values().map(|p| content(&p)).collect();
+        for tree in &self.trees {
+            assert!(now.contains(tree), "{what}: the files of a place are no longer anywhere as they were");
+        }
+        let events = events(repo);
+        let lost: Vec<&String> = self.events.difference(&events).collect();
+        assert!(lost.is_empty(), "{what}: acknowledged events are gone: {lost:?}");
+    }
+}
+
+/// A place's files; the link to its git directory is not one of them.
+fn content(place: &Path) -> Tree {
+    let mut tree = tree_state(place);
+    tree.remove(b".git".as_slice());
+    tree
+}
+
+/// Directories of agents, worktrees and what lies in the trash.
+fn places(repo: &Repo<'_>) -> BTreeMap<String, PathBuf> {
+    let dirs = |top: PathBuf, below: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(top).into_iter().flatten().filter_map(Result::ok);
+        entries.map(|e| e.path().join(below)).filter(|p| p.is_dir()).collect()
+    };
+    let mut found = dirs(repo.path().with_file_name("x.agents"), "");
+    found.extend(dirs(repo.join(".git/agents/trash"), "tree"));
+    found.into_iter().map(|p| (p.display().to_string(), p)).collect()
+}
+
+/// Every event in the journal, by its line.
+fn events(repo: &Repo<'_>) -> BTreeSet<String> {
+    let out = repo.try_git(&["notes", "--ref=agents-journal", "list"]);
+    let notes = out.stdout.lines().filter_map(|l| l.split(' ').next()).map(str::to_owned).collect::<Vec<_>>();
+    notes
+        .iter()
+        .flat_map(|b| repo.git(&["cat-file", "blob", b]).lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The state that counts, without ids, times and random names.
+fn summary(repo: &Repo<'_>) -> String {
+    let mut out = repo.git(&["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads"]) + "\n";
+    let config = repo.git(&["config", "--local", "--list"]);
+    let mut keys: Vec<&str> = config.lines().filter(|l| l.starts_with("agent.") && !l.contains(".id=")).collect();
+    keys.sort_unstable();
+    out += &keys.join("\n");
+    let status = repo.agents(&["status", "--json"]).ok().json();
+    for a in status["agents"].as_array().unwrap() {
+        let path = a["worktree"].as_str().unwrap();
+        let at = Repo::at(repo.env, path);
+        out += &format!("\n{} {} {} {:?}", a["name"], path, a["zombie"], content(Path::new(path)));
+        out += &format!("\n{}", at.git(&["status", "--porcelain=v2", "--branch", "--ignored"]));
+        out += &format!("\nlocked {} doing {}", a["locked"], a["findings"]);
+    }
+    let mut trash: Vec<String> = entries(repo)
+        .iter()
+        .map(|(dir, e)| {
+            let tree = dir.join("tree");
+            let kept = if tree.is_dir() { format!("{:?}", content(&tree)) } else { "no tree".into() };
+            format!("{} {} {} {} {kept}", e["name"], e["tip"], e["branch_deleted"], e["complete"])
+        })
+        .collect();
+    trash.sort();
+    out + "\ntrash: " + &trash.join("\n")
+}
+
+fn entries(repo: &Repo<'_>) -> Vec<(PathBuf, Value)> {
+    let top = repo.join(".git/agents/trash");
+    let dirs = std::fs::read_dir(top).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+    dirs.map(|d| {
+        let text = std::fs::read(d.join("entry.json")).unwrap_or_else(|e| panic!("{}: {e}", d.display()));
+        (d, serde_json::from_slice(&text).unwrap())
+    })
+    .collect()
+}
+
+/// An agent `k` with commits, staged, modified, untracked and ignored files.
+fn agent_with_work(repo: &Repo<'_>) {
+    repo.agents(&["new", "k"]).ok();
+    let k = Repo::at(repo.env, repo.path().with_file_name("x.agents").join("k"));
+    k.write("src/made.txt", "made here\n");
+    k.commit("Made here");
+    k.write("src/a.txt", "changed\n");
+    k.git(&["add", "src/a.txt"]);
+    k.write("src/a.txt", "changed twice\n");
+    k.write("untracked/deep.txt", "untracked\n");
+    k.write("ignored/cache.bin", [0, 1, 2, 255]);
+    k.write("key.secret", "s3cret\n");
+    std::fs::set_permissions(k.join("key.secret"), PermissionsExt::from_mode(0o600)).unwrap();
+    symlink("src/a.txt", k.join("link")).unwrap();
+    std::fs::create_dir(k.join("empty")).unwrap();
+    k.git(&["rm", "--quiet", "--cached", "src/b.txt"]);
+}
+
+/// The obvious next step after an interrupted `new k`: again, and where that says it exists, `rm` and again.
+fn again_new(lab: &Lab<'_>, what: &str) {
+    let out = lab.repo.agents(&["new", "k"]);
+    if out.status == 128 {
+        assert!(out.stderr.contains("exists already"), "{what}: {out}");
+        lab.repo.agents(&["rm", "k"]).ok();
+        let out = lab.repo.agents(&["new", "k"]);
+        assert_eq!(out.status, 0, "{what}: {out}");
+    } else {
+        assert_eq!(out.status, 0, "{what}: {out}");
+    }
+}
+
+/// The same command again; when the killed one had come to its end, it says so.
+fn again(lab: &Lab<'_>, args: &[&str], done: &str, what: &str) -> Out {
+    let out = lab.repo.agents(args);
+    assert!(out.status == 0 || (out.status == 128 && out.stderr.contains(done)), "{what}: {out}");
+    out
+}
+
+/// One command under the knife.
+struct Case {
+    name: &'static str,
+    args: &'static [&'static str],
+    prepare: fn(&Repo<'_>),
+    again: fn(&Lab<'_>, &str),
+    /// What to compare: `new` after `rm` leaves an entry in the trash that an undisturbed one does not.
+    same: fn(&Repo<'_>) -> String,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "new",
+        args: &["new", "k"],
+        prepare: |_| {},
+        again: again_new,
+        same: |r| summary(r).split("\ntrash: ").next().unwrap().to_owned(),
+    },
+    Case {
+        name: "rm",
+        args: &["rm", "k"],
+        prepare: agent_with_work,
+        again: |lab, what| drop(again(lab, &["rm", "k"], "k", what)),
+        same: summary,
+    },
+    Case {
+        name: "rm -D",
+        args: &["rm", "-D", "k"],
+        prepare: agent_with_work,
+        again: |lab, what| drop(again(lab, &["rm", "-D", "k"], "k", what)),
+        same: summary,
+    },
+    Case {
+        name: "restore",
+        args: &["restore", "k"],
+        prepare: |r| {
+            agent_with_work(r);
+            r.agents(&["rm", "-D", "k"]).ok();
+        },
+        again: |lab, what| drop(again(lab, &["restore", "k"], "no removed agent", what)),
+        same: summary,
+    },
+    Case {
+        name: "adopt",
+        args: &["adopt", "there"],
+        prepare: |r| drop(r.git(&["branch", "there", "HEAD~1"])),
+        again: |lab, what| {
+            let out = lab.repo.agents(&["adopt", "there"]);
+            if out.status == 128 {
+                assert!(out.stderr.contains("managed already"), "{what}: {out}");
+                let status = lab.repo.agents(&["status", "--json"]).ok().json();
+                if status["agents"][0]["findings"] != serde_json::json!([]) {
+                    lab.repo.agents(&["rm", "there"]).ok();
+                    lab.repo.agents(&["adopt", "there"]).ok();
+                }
+            } else {
+                assert_eq!(out.status, 0, "{what}: {out}");
+            }
+        },
+        same: summary,
+    },
+];
+
+/// Kills the program itself before each `step`-th of its changes, from `first`; how often.
+fn sweep(case: &Case, first: usize, step: usize) -> usize {
+    let env = Env::new();
+    let lab = Lab::new(&env, case.prepare);
+    let target = lab.target(case.args);
+    let points = target.points();
+    let expected = (case.same)(&lab.repo);
+    lab.after_repair(case.name);
+    let chosen = points.iter().skip(first).step_by(step);
+    chosen
+        .map(|point| {
+            lab.reset();
+            let what = format!("{} killed before {point}", case.name);
+            let fault = target.kill_before(point);
+            assert!(fault.hit, "{what}: it was not hit\n{}", fault.out);
+            check(&lab, case, &what, &expected);
+        })
+        .count()
+}
+
+#[track_caller]
+fn check(lab: &Lab<'_>, case: &Case, what: &str, expected: &str) {
+    lab.after_kill(what);
+    (case.again)(lab, what);
+    let now = (case.same)(&lab.repo);
+    assert!(now == expected, "{what}: ended differently\n--- as it should be\n{expected}\n--- as it is\n{now}");
+    lab.after_repair(what);
+    lab.changes_nothing(case.args, what);
+}
+
+fn case(name: &str) -> &'static Case {
+    CASES.iter().find(|c| c.name == name).unwrap()
+}
+
+#[test]
+fn a_killed_new_left_an_agent_nobody_could_remove() {
+    assert!(sweep(case("new"), 0, 17) > 4);
+}
+
+#[test]
+fn a_killed_rm_lost_files() {
+    assert!(sweep(case("rm"), 3, 17) > 4);
+}
+
+#[test]
+fn a_killed_rm_lost_the_branch_it_was_to_delete() {
+    assert!(sweep(case("rm -D"), 6, 17) > 4);
+}
+
+#[test]
+fn a_killed_restore_lost_what_it_was_to_give_back() {
+    assert!(sweep(case("restore"), 9, 17) > 4);
+}
+
+#[test]
+fn a_killed_adopt_left_a_worktree_nobody_knew() {
+    assert!(sweep(case("adopt"), 12, 17) > 4);
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_every_kill_point_of_every_command() {
+    for c in CASES {
+        let points = sweep(c, 0, 1);
+        eprintln!("{}: {points} kill points, 0 violations", c.name);
+    }
+}
