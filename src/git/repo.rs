@@ -185,7 +185,9 @@ impl Repo {
     }
 
     fn ask_settings(&self) -> Result<Vec<Setting>> {
-        let out = self.call(["config", "--list", "-z", "--show-scope", "--includes"]).with_inherited_config().run()?;
+        // Not a neutral call: its own `-c` options would be among the answers.
+        let call = Call::user_visible(&self.common_dir, ["config", "--list", "-z", "--show-scope", "--includes"]);
+        let out = call.env("GIT_DIR", &self.common_dir).with_inherited_config().run()?;
         let mut parts = out.split(|b| *b == 0);
         let mut settings = Vec::new();
         while let (Some(scope), Some(pair)) = (parts.next(), parts.next()) {

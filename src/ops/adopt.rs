@@ -131,13 +131,10 @@ fn is_cut_short(ctx: &Context, r: &Registration) -> bool {
 }
 
 fn remote(ctx: &Context) -> Result<String> {
-    let out = ctx.repo().call(["remote"]).text()?;
-    let remotes: Vec<&str> = out.lines().collect();
-    match remotes.as_slice() {
-        [] => Err(Error::refused("there is no remote to fetch from", "git remote add origin URL")),
-        [one] => Ok((*one).to_owned()),
-        many if many.contains(&"origin") => Ok("origin".to_owned()),
-        many => Err(Error::refused(
+    match super::typed::remotes(ctx)? {
+        Some(Ok(one)) => Ok(one),
+        None => Err(Error::refused("there is no remote to fetch from", "git remote add origin URL")),
+        Some(Err(many)) => Err(Error::refused(
             format!("which remote? there are {}", many.join(", ")),
             "fetch it yourself, then adopt the branch",
         )),
