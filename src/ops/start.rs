@@ -349,7 +349,7 @@ pub struct Retry {
 pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str, how: &Retry) -> Result<()> {
     let (reg, task, previous) = {
         let held = ctx.state.lock()?;
-        super::repair::repair(ctx, &held)?;
+        super::repair::repair(ctx, &held)?.check(name)?;
         let inv = Inventory::read(ctx)?;
         let a = inv
             .find(name)
@@ -431,7 +431,7 @@ fn start_fresh(ctx: &Context, reg: &Registration) -> Result<()> {
     );
     let about = serde_json::json!({ "agent": reg.id, "name": reg.name, "branch": reg.branch, "why": "retry --fresh" });
     let reference = format!("refs/agents/removed/{label}");
-    let wanted = crate::git::capture::Options { reference: &reference, about, max_file: 50 << 20 };
+    let wanted = crate::git::capture::Options { reference: &reference, about, max_file: 50 << 20, also: &[] };
     crate::git::capture::take(ctx.repo(), &ctx.state.objects, &entry, tip.as_ref(), &wanted)?;
     let call = crate::git::command::Call::user_visible(
         &entry.path,

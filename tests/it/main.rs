@@ -9,9 +9,13 @@
     reason = "rules for code that users run"
 )]
 
+mod create;
 mod kill;
 mod layers;
 mod licences;
 mod older_git;
+mod remove;
+mod restore;
+mod state;
 #[allow(dead_code, unused_imports, reason = "no build uses every part of it")]
 mod support;
