@@ -230,6 +230,15 @@ impl Objects {
         Ok(a == b || self.merge_bases(a, b)?.contains(a))
     }
 
+    /// Those of `commits` that none of `from` reaches.
+    pub fn unreachable(&self, commits: &[Oid], from: &[Oid]) -> Result<Vec<Oid>> {
+        let repo = self.local();
+        let ids = |list: &[Oid]| list.iter().map(to_gix).collect::<Result<Vec<_>>>();
+        let walk = repo.rev_walk(ids(commits)?).with_hidden(ids(from)?).all().map_err(why)?;
+        let beyond = walk.map(|i| i.map(|i| from_gix(i.id)).map_err(why)).collect::<Result<BTreeSet<Oid>>>()?;
+        Ok(commits.iter().filter(|c| beyond.contains(c)).cloned().collect())
+    }
+
     /// The commits reachable from `tip` and not from any of `hidden`, newest first, at most `limit`.
     pub fn commits_beyond(&self, tip: &Oid, hidden: &[Oid], limit: usize) -> Result<Vec<Oid>> {
         let repo = self.local();

@@ -227,7 +227,7 @@ fn register(
     let short = short_ref(branch).to_owned();
     let as_base = base::Base { name: base.to_owned(), commit: fork, note: None };
     let held = ctx.state.lock()?;
-    super::repair::repair(ctx, &held)?;
+    let _ = super::repair::repair(ctx, &held)?;
     for r in ctx.state.registrations()?.0.iter().filter(|r| r.branch == branch && is_cut_short(ctx, r)) {
         if let Some(entry) = identity::entry_of(ctx, r)?.filter(unfinished::is_checked_out) {
             // All but the last step was done.

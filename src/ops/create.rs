@@ -34,7 +34,7 @@ pub struct Planned {
 /// Registers one environment and takes its lock with it, so that there is no moment at which it looks dead.
 pub fn register_locked(ctx: &Context, planned: &Planned) -> Result<(Registration, Task, RunDir, Lock)> {
     let held = ctx.state.lock()?;
-    super::repair::repair(ctx, &held)?;
+    let _ = super::repair::repair(ctx, &held)?;
     let mut taken = Taken::read(ctx)?;
     check(&mut taken, planned)?;
     write_locked(ctx, &held, planned, "create")
@@ -68,7 +68,7 @@ fn check(taken: &mut Taken, p: &Planned) -> Result<()> {
 /// checked again under the lock; the first that is taken stops it before anything is written.
 pub fn register(ctx: &Context, planned: &[Planned]) -> Result<Vec<(Registration, Task)>> {
     let held = ctx.state.lock()?;
-    super::repair::repair(ctx, &held)?;
+    let _ = super::repair::repair(ctx, &held)?;
     let mut taken = Taken::read(ctx)?;
     for p in planned {
         check(&mut taken, p)?;

@@ -13,6 +13,7 @@ use crate::git::state::{Held, Registration, event};
 use crate::git::{capture, refs, worktree};
 use crate::model::agent::{AgentId, Oid};
 use crate::model::event::Kind;
+use crate::place::files::RelPath as AnyPath;
 use crate::runtime::{clock, files, lock::Lock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -44,9 +45,12 @@ pub struct Entry {
     /// Git's id of the worktree.
     pub worktree: Option<String>,
     /// Where the tree was.
-    pub path: Option<PathBuf>,
+    pub path: Option<AnyPath>,
     /// Where the tree is now.
-    pub tree: PathBuf,
+    pub tree: AnyPath,
+    /// The tree was not there when it was removed.
+    #[serde(default)]
+    pub missing: bool,
     /// The reference of the capture.
     pub capture: Option<String>,
     /// Whether everything is in place.
@@ -97,7 +101,7 @@ pub enum Outcome {
 pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     let held = ctx.state.lock()?;
     if !options.dry_run {
-        super::repair::repair(ctx, &held)?;
+        super::repair::repair(ctx, &held)?.check(name)?;
     }
     let inv = Inventory::read(ctx)?;
     let Some(a) = inv.find(name) else {
@@ -190,7 +194,12 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
                 worktree::Head::Detached(id) => Some(id.clone()),
                 worktree::Head::Unknown => None,
             };
-            let wanted = capture::Options { reference: &reference, about, max_file: options.capture_max_file };
+            let wanted = capture::Options {
+                reference: &reference,
+                about,
+                max_file: options.capture_max_file,
+                also: a.tip.as_slice(),
+            };
             match capture::take(ctx.repo(), &ctx.state.objects, entry, head.as_ref(), &wanted) {
                 Ok(c) => Some(c.reference),
                 Err(e) => return undo(e.into()),
@@ -226,8 +235,9 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
         fork: reg.fork.clone(),
         ahead: reg.ahead.clone(),
         worktree: reg.worktree.clone(),
-        path: a.entry.as_ref().map(|e| e.path.clone()),
-        tree,
+        path: a.entry.as_ref().map(|e| AnyPath(e.path.clone())),
+        tree: AnyPath(tree),
+        missing: there.is_none(),
         capture,
         complete: false,
     };
@@ -245,11 +255,13 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
         record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && record.tree.symlink_metadata().is_err())
     {
         let entry = record.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten();
-        if entry.is_some_and(|e| e.path == *path && e.link() == worktree::Link::Good) {
-            files::rename_new(path, &record.tree)?;
-            for p in [path.parent(), record.tree.parent()].into_iter().flatten() {
-                files::sync_dir(p)?;
-            }
+        if !entry.is_some_and(|e| e.path == **path && e.link() == worktree::Link::Good) {
+            let what = format!("'{}' was replaced while it was being removed", path.display());
+            return Err(Error::refused(what, "nothing was moved; see 'git worktree list'"));
+        }
+        files::rename_new(path, &record.tree)?;
+        for p in [path.parent(), record.tree.parent()].into_iter().flatten() {
+            files::sync_dir(p)?;
         }
     }
     if let Some(id) = &record.worktree {

@@ -57,6 +57,8 @@ impl<'e> Lab<'e> {
     /// What holds once the next command is through.
     #[track_caller]
     fn after_repair(&self, what: &str) {
+        // What the second run was refused for it may have found without the lock; this one takes it.
+        self.repo.agents(&["restore", "no-such-agent"]).code(128);
         self.before.still_holds(&self.repo);
         self.held.still_there(&self.repo, what);
         let left: Vec<PathBuf> =

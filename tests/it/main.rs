@@ -10,12 +10,16 @@
 )]
 
 mod cli;
+mod create;
 mod kill;
 mod layers;
 mod licences;
 mod lists;
 mod older_git;
+mod remove;
 mod report;
+mod restore;
+mod state;
 mod streams;
 #[allow(dead_code, unused_imports, reason = "no build uses every part of it")]
 mod support;
