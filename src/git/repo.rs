@@ -71,6 +71,9 @@ impl Repo {
         }
         let fields: Vec<&[u8]> = out.stdout.split(|b| *b == b'\n').collect();
         let field = |i: usize| fields.get(i).copied().unwrap_or_default();
+        if !matches!(field(2), b"sha1" | b"sha256") {
+            return Err(Error::NotUsable("the path of this repository contains a line break; rename its folder first".into()));
+        }
         let path = |i: usize| canonical(Path::new(std::ffi::OsStr::from_bytes(field(i))));
         let (git_dir, common_dir) = (path(0)?, path(1)?);
         let text = |i: usize| String::from_utf8_lossy(field(i)).into_owned();
