@@ -46,8 +46,10 @@ pub struct Entry {
     pub worktree: Option<String>,
     /// Where the tree was.
     pub path: Option<AnyPath>,
-    /// Where the tree is now.
+    /// Where the tree is now: in the entry's folder, or, on another file system, a whole path.
     pub tree: AnyPath,
+    /// The repository it was removed from.
+    pub repository: AnyPath,
     /// The tree was not there when it was removed.
     #[serde(default)]
     pub missing: bool,
@@ -55,6 +57,13 @@ pub struct Entry {
     pub capture: Option<String>,
     /// Whether everything is in place.
     pub complete: bool,
+}
+
+impl Entry {
+    /// Where the tree is, in an entry whose folder is `dir`.
+    pub(super) fn tree_in(&self, dir: &Path) -> PathBuf {
+        dir.join(&*self.tree)
+    }
 }
 
 /// How to remove.
@@ -220,7 +229,7 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
     files::ensure_private_dir(&dir)?;
     let tree = match there {
         Some(entry) => tree_place(&dir, &entry.path, &label)?,
-        None => dir.join("tree"),
+        None => PathBuf::from("tree"),
     };
     let mut record = Entry {
         version: 1,
@@ -236,6 +245,7 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
         worktree: reg.worktree.clone(),
         path: a.entry.as_ref().map(|e| AnyPath(e.path.clone())),
         tree: AnyPath(tree),
+        repository: AnyPath(ctx.repo().common_dir.clone()),
         missing: there.is_none(),
         capture,
         complete: false,
@@ -250,16 +260,17 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
 /// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already.
 pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path, record: &mut Entry) -> Result<()> {
     let repo = ctx.repo();
+    let tree = record.tree_in(dir);
     if let Some(path) =
-        record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && record.tree.symlink_metadata().is_err())
+        record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && tree.symlink_metadata().is_err())
     {
         let entry = record.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten();
         if !entry.is_some_and(|e| e.path == **path && e.link() == worktree::Link::Good) {
             let what = format!("'{}' was replaced while it was being removed", path.display());
             return Err(Error::refused(what, "nothing was moved; see 'git worktree list'"));
         }
-        files::rename_new(path, &record.tree)?;
-        for p in [path.parent(), record.tree.parent()].into_iter().flatten() {
+        files::rename_new(path, &tree)?;
+        for p in [path.parent(), tree.parent()].into_iter().flatten() {
             files::sync_dir(p)?;
         }
     }
@@ -305,7 +316,7 @@ fn tree_place(dir: &Path, path: &Path, label: &str) -> Result<PathBuf> {
     let dev = |p: &Path| std::fs::metadata(p).map(|m| m.dev()).map_err(files::because("read", p));
     let parent = path.parent().unwrap_or(path);
     if dev(dir)? == dev(path)? {
-        return Ok(dir.join("tree"));
+        return Ok(PathBuf::from("tree"));
     }
     if dev(parent)? != dev(path)? {
         return Err(Error::refused(

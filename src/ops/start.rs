@@ -270,7 +270,7 @@ pub fn launch(ctx: &Context, batch: &Batch) -> Result<Vec<Handed>> {
     let mut out = Vec::new();
     for (i, reg, task) in registered {
         let accepted = hand_over(ctx, &reg.id, &batch.items[i].plan, Record::new(RunState::Preparing, task.retries));
-        out.push(Handed { name: reg.name.0.clone(), id: reg.id, accepted: accepted.map_err(|e| e.to_string()) });
+        out.push(Handed { name: reg.name.0.clone(), id: reg.id, accepted: accepted.map_err(|e| e.words()) });
     }
     Ok(out)
 }
@@ -413,7 +413,8 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
         begin.started = p.started;
         begin.setup_done = p.setup_done;
     }
-    hand_over(ctx, &reg.id, &plan, begin).map_err(|e| Error::Refused { what: format!("'{name}': {e}"), hint: e.hint() })
+    hand_over(ctx, &reg.id, &plan, begin)
+        .map_err(|e| Error::Refused { what: format!("'{name}': {}", e.words()), hint: e.hint() })
 }
 
 /// Back to the base, with everything kept: tree and index in a capture, the old tip among its parents.

@@ -49,7 +49,9 @@ fn is_leftover(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     // What was taken away is kept as it was.
     let in_trash = file.components().any(|c| c.as_os_str() == "trash");
-    !in_trash && (name.ends_with(".lock") || name.starts_with(".tmp-") || name.starts_with("tmp_"))
+    // Permits to run: files that are there to be locked.
+    let slot = file.ancestors().any(|a| a.ends_with("agents/slots"));
+    !in_trash && !slot && (name.ends_with(".lock") || name.starts_with(".tmp-") || name.starts_with("tmp_"))
 }
 
 /// What a fault must not change.
