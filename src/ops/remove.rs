@@ -131,21 +131,26 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         Verdict::Remove { branch, because } => (branch, because),
     };
     let standing_in = a.path().is_some_and(|p| ctx.cwd.starts_with(p));
-    let outcome = Outcome::Removed {
-        branch_deleted: branch == BranchFate::Delete,
+    let outcome = |branch_deleted: bool, because: Vec<String>| Outcome::Removed {
+        branch_deleted,
         because,
         visitors: facts.visitors.clone(),
         standing_in,
     };
+    let wanted = branch == BranchFate::Delete;
     if options.dry_run {
-        return Ok(outcome);
+        return Ok(outcome(wanted, because));
     }
     let Ok(_run_lock) = keep_from_starting(a)? else { return Ok(is_running(name)) };
+    if unfinished::is_unfinished(&a.reg) {
+        unfinished::heal_locks(ctx, &a.reg)?;
+    }
     if let Some(address) = a.run.address() {
         crate::place::job::end_marked(&address.token, std::time::Duration::from_secs(5));
     }
-    take_away(ctx, &held, a, branch, options)?;
-    Ok(outcome)
+    let deleted = take_away(ctx, &held, a, branch, options)?;
+    let because = if wanted && !deleted { vec!["it moved, or is in use".to_owned()] } else { because };
+    Ok(outcome(deleted, because))
 }
 
 /// The lock of its run, so that nobody starts it meanwhile; an error inside where somebody has.
@@ -181,13 +186,14 @@ fn release(ctx: &Context, held: &Held, a: &Agent) -> Result<()> {
     Ok(())
 }
 
-fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options: &Options) -> Result<()> {
+/// The move; whether the branch is gone.
+fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options: &Options) -> Result<bool> {
     let mut reg = a.reg.clone();
     reg.doing = Some("remove".into());
     ctx.state.register(held, &reg)?;
     let label = format!("{}-{}-{}", clock::compact().to_lowercase(), a.task.slug, clock::random_hex(4));
     let there = a.entry.as_ref().filter(|e| e.link() == worktree::Link::Good);
-    let undo = |why: Error| -> Result<()> {
+    let undo = |why: Error| -> Result<bool> {
         let mut back = reg.clone();
         back.doing = None;
         ctx.state.register(held, &back)?;
@@ -254,7 +260,8 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
     if let Some(entry) = there {
         worktree::lock(entry, &identity::lock_reason(&reg.id))?;
     }
-    finish(ctx, held, &reg, &dir, &mut record)
+    finish(ctx, held, &reg, &dir, &mut record)?;
+    Ok(record.branch_deleted)
 }
 
 /// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already.

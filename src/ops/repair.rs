@@ -2,7 +2,7 @@
 
 use super::record::{RunDir, to_event};
 use super::remove::{self, entries};
-use super::{Context, Error, Result, restore};
+use super::{Context, Error, Result, restore, unfinished};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, sterile, worktree};
 use crate::model::agent::Name;
@@ -120,6 +120,7 @@ fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
         let tree_moved = entry.tree_in(&dir).symlink_metadata().is_ok()
             || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
         if tree_moved {
+            unfinished::heal_locks(ctx, r)?;
             return remove::finish(ctx, held, r, &dir, &mut entry);
         }
         remove::drop_entry(&dir)?;
