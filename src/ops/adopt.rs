@@ -82,6 +82,8 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
         if let Some(n) = word.strip_prefix(prefix)
             && !n.is_empty()
             && n.bytes().all(|b| b.is_ascii_digit())
+            // Fetched before: then it is a branch like any other, and what was done on it stays.
+            && refs::read(ctx.repo(), &format!("refs/heads/{word}"))?.is_none()
         {
             return Ok(What::Request {
                 remote: remote(ctx)?,

@@ -2,7 +2,7 @@
 
 use super::record::{RunDir, to_event};
 use super::remove::{self, entries};
-use super::{Context, Error, Result, restore};
+use super::{Context, Error, Result, restore, unfinished};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, sterile, worktree};
 use crate::model::agent::Name;
@@ -117,9 +117,10 @@ fn finish_restoring(ctx: &Context, held: &Held, r: &Registration) -> Result<()> 
 fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     let found = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && !e.complete);
     if let Some((dir, mut entry)) = found {
-        let tree_moved =
-            entry.tree.symlink_metadata().is_ok() || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
+        let tree_moved = entry.tree_in(&dir).symlink_metadata().is_ok()
+            || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
         if tree_moved {
+            unfinished::heal_locks(ctx, r)?;
             return remove::finish(ctx, held, r, &dir, &mut entry);
         }
         remove::drop_entry(&dir)?;

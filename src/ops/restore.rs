@@ -1,7 +1,8 @@
 //! Giving back: the two renames the other way round, then the branch and the registration.
 
+use super::base::Base;
 use super::identity;
-use super::naming::Taken;
+use super::naming::{self, Taken, Wish};
 use super::remove::{Entry, drop_entry, entries};
 use super::{Context, Error, Result};
 use crate::git::command::Call;
@@ -77,6 +78,11 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         )),
         _ => {}
     }
+    if entry.path.is_some() && *entry.repository != ctx.repo().common_dir {
+        let path = place_anew(ctx, &entry, &dir)?;
+        notes.push(format!("the repository is another, or elsewhere now: it is at '{}'", path.display()));
+        entry.path = Some(AnyPath(path));
+    }
     if let Some(path) = &entry.path
         && path.symlink_metadata().is_ok()
     {
@@ -108,6 +114,23 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     Ok(Restored { name: entry.name, path: entry.path.map(|p| p.0), notes })
 }
 
+/// A place by the settings of this repository, for what was removed from one that was copied or moved since: the old
+/// place may be another's by now.
+fn place_anew(ctx: &Context, entry: &Entry, dir: &Path) -> Result<PathBuf> {
+    let tree = entry.tree_in(dir);
+    if !tree.starts_with(dir) && entry.repository.exists() {
+        return Err(Error::refused(
+            format!("the files of '{}' belong to the repository at '{}'", entry.name, entry.repository.display()),
+            "give it back there",
+        ));
+    }
+    let settings = ctx.settings(&crate::config::Flags::default())?.settings;
+    let base = Base { name: entry.base.clone(), commit: entry.fork.clone(), note: None };
+    let branch = short_ref(&entry.branch);
+    let wish = Wish { name: &entry.name, branch, base: &base, dir: &settings.worktree_dir, batch: None };
+    naming::place(ctx, &wish)
+}
+
 fn free_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     (2..)
@@ -129,8 +152,8 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
     let path = reg.path.clone().or_else(|| entry.path.as_ref().map(|p| p.0.clone()));
     if let (Some(id), Some(path)) = (&reg.worktree, &path) {
         let admin = repo.common_dir.join("worktrees").join(id);
-        let kept = dir.join("admin");
-        worktree::relink(&kept, &admin, &entry.tree, path)?;
+        let (kept, tree) = (dir.join("admin"), entry.tree_in(dir));
+        worktree::relink(&kept, &admin, &tree, path)?;
         let beside = |p: &Path| -> Result<()> {
             let parent = p.parent().unwrap_or(p);
             Ok(std::fs::create_dir_all(parent).map_err(files::because("create", parent))?)
@@ -146,8 +169,8 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
         if kept.symlink_metadata().is_ok() && admin.symlink_metadata().is_err() {
             moved(&kept, &admin)?;
         }
-        if entry.tree.symlink_metadata().is_ok() && path.symlink_metadata().is_err() {
-            moved(&entry.tree, path)?;
+        if tree.symlink_metadata().is_ok() && path.symlink_metadata().is_err() {
+            moved(&tree, path)?;
         }
         if entry.missing && admin.is_dir() {
             beside(&path.join(".git"))?;

@@ -263,6 +263,7 @@ fn a_missing_filter_left_its_branch_behind() {
     let name = status(&repo)["agents"][0]["name"].as_str().unwrap().to_owned();
     assert!(!env.root().join("code/x.agents").join(&name).exists());
     env.script("no-such-tool", "#!/bin/sh\nexec cat\n");
+    repo.git(&["config", "filter.x.clean", "cat"]);
     repo.agents(&["retry", &name]).ok();
     repo.agents(&["wait", &name]).ok();
     assert_eq!(status(&repo)["agents"][0]["run"]["state"], "succeeded");
@@ -297,7 +298,7 @@ fn set_up_ran_in_the_main_checkout_after_a_creation_that_failed() {
     let log = env.root().join("log");
     repo.write(
         ".git-agents.toml",
-        format!("setup = [\"pwd >>{0}; env | grep ^AGENTS_ >>{0}; exit 4\"]\n", log.display()),
+        format!("[setup]\nrun = [\"pwd >>{0}; env | grep ^AGENTS_ >>{0}; exit 4\"]\n", log.display()),
     );
     repo.commit("Set-up");
     repo.agents(&["trust", "--yes"]).ok();
@@ -483,6 +484,7 @@ fn files_that_git_ignores_come_along_and_are_no_work() {
     let env = Env::new();
     let repo = env.repo("x");
     repo.write(".gitignore", ".env\nignored/\n*.secret\n");
+    repo.write(".git-agents.toml", "[worktree]\ncopy = [\".env*\"]\n");
     repo.commit("Ignore it");
     repo.write(".env", "KEY=1\n");
     std::fs::set_permissions(repo.join(".env"), std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -517,7 +519,7 @@ fn a_full_answer_in_json() {
     let out = repo.agents(&["new", "k", "--json", "--task", "Add an export. Then more."]).ok();
     let a = out.json()["agents"][0].clone();
     assert_eq!(a["name"], "k");
-    assert_eq!(a["title"], "Add an export");
+    assert_eq!(a["title"], "Add an export.");
     assert_eq!((&a["origin"], &a["branch"], &a["base"]), (&"new".into(), &"k".into(), &"main".into()));
     assert_eq!((&a["branch_state"], &a["run"]["state"]), (&"fresh".into(), &Value::Null));
     assert!(Path::new(a["worktree"].as_str().unwrap()).is_dir());
@@ -576,7 +578,8 @@ mod adopt {
             ("main", "checked out in the main checkout"),
             ("nothing", "neither a worktree nor a branch"),
             ("pr/1", "no remote"),
-            ("..", "not a worktree of this repository"),
+            ("..", "neither a worktree nor a branch"),
+            ("../x/src", "not a worktree of this repository"),
             ("--nested", ""),
         ] {
             let out = repo.agents(&["adopt", what]);
