@@ -72,20 +72,24 @@ fn run(agent: &mut Agent) -> Result<End> {
             return Ok(end);
         }
         let done = attempt::run(agent)?;
+        // What it has cost, and that its assistant is held, is known before the next one may start.
+        agent.publish();
+        if let attempt::Done::RateLimited(until) = &done {
+            let hold = Hold {
+                assistant: agent.assistant().to_owned(),
+                reason: "rate limit".into(),
+                until: Some(reset(until.as_deref(), refused)),
+            };
+            hold::set(&agent.ctx, &hold)?;
+            refused = refused.saturating_add(1);
+        }
         drop(permit);
         match done {
             attempt::Done::Final(state, reason) => return Ok((state, reason)),
             attempt::Done::Again => {}
-            attempt::Done::RateLimited(until) => {
+            attempt::Done::RateLimited(_) => {
                 // Its attempt is not counted; everyone with this assistant waits.
                 agent.record.attempt = agent.record.attempt.saturating_sub(1);
-                let hold = Hold {
-                    assistant: agent.assistant().to_owned(),
-                    reason: "rate limit".into(),
-                    until: Some(reset(until.as_deref(), refused)),
-                };
-                refused = refused.saturating_add(1);
-                hold::set(&agent.ctx, &hold)?;
                 notify::notify(agent, "hold", Some("rate limit"));
             }
             attempt::Done::Failed(state, reason) => {

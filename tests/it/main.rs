@@ -19,9 +19,13 @@ mod older_git;
 mod remove;
 mod report;
 mod restore;
+mod run_env;
+mod run_logs;
 mod state;
 mod streams;
+mod supervise;
 #[allow(dead_code, unused_imports, reason = "no build uses every part of it")]
 mod support;
 mod surroundings;
+mod survival;
 mod trust;
