@@ -183,6 +183,7 @@ fn no_op(p: &Place) {
             assert_eq!(c.status().unwrap().code(), Some(1));
         })
     };
+    p.run(&repo, &["chmod", "+x", script.to_str().unwrap()]);
     let theirs = |round: usize| {
         timed(|| {
             let to = p.dir.path().join("xargs");
@@ -193,7 +194,8 @@ fn no_op(p: &Place) {
                 script.display(),
                 to.display()
             );
-            p.run(&p.dir.path().join("noop"), &["sh", "-c", &format!("chmod +x {}; {line}", script.display())]);
+            let out = p.command("sh", &repo).args(["-c", &line]).stderr(Stdio::piped()).output().unwrap();
+            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         })
     };
     compare(

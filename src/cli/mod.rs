@@ -122,6 +122,14 @@ impl Session {
 /// The program: parses, calls, renders. Its exit code.
 pub fn main() -> i32 {
     let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    // The processes that are started by the dozen do without the command line's own machinery.
+    if let [_, command, argument] = args.as_slice() {
+        match command.to_str() {
+            Some("supervise") => return crate::supervisor::main(&argument.to_string_lossy()),
+            Some("scripted-assistant") => return scripted(std::path::Path::new(argument)),
+            _ => {}
+        }
+    }
     if let [_, only] = args.as_slice()
         && (only == "--version" || only == "-V")
     {

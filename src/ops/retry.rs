@@ -27,7 +27,7 @@ pub struct Retry {
 
 /// Starts the run of an agent again, keeping what is there.
 pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str, how: &Retry) -> Result<()> {
-    super::repair::repair(ctx, &ctx.state.lock()?)?;
+    super::repair::repair(ctx, &ctx.state.lock()?)?.check(name)?;
     let inv = Inventory::read(ctx)?;
     let a = inv
         .find(name)
@@ -133,7 +133,7 @@ fn start_fresh(ctx: &Context, reg: &Registration, max_file: u64) -> Result<()> {
     );
     let about = serde_json::json!({ "agent": reg.id, "name": reg.name, "branch": reg.branch, "why": "retry --fresh" });
     let reference = format!("refs/agents/removed/{label}");
-    let wanted = crate::git::capture::Options { reference: &reference, about, max_file };
+    let wanted = crate::git::capture::Options { reference: &reference, about, max_file, also: &[] };
     let kept = crate::git::capture::take(ctx.repo(), &ctx.state.objects, &entry, tip.as_ref(), &wanted)?;
     let git = |args: &[&str]| {
         crate::git::command::Call::user_visible(&entry.path, ["-c", "core.hooksPath=/dev/null"].iter().chain(args))

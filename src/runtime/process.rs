@@ -251,6 +251,13 @@ pub fn terminal_size(fd: &impl std::os::fd::AsRawFd) -> Option<(u16, u16)> {
     (ok && size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
+/// Gives the pages of program code back to the page cache: what only starting needed is not kept mapped for hours by
+/// every supervisor. What is needed again comes back by itself. Linux only; elsewhere nothing.
+pub fn release_code() {
+    #[cfg(target_os = "linux")]
+    linux::release_code();
+}
+
 #[cfg(target_os = "linux")]
 mod linux {
     use nix::sys::signal::Signal;
@@ -263,6 +270,20 @@ mod linux {
         let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
         // SAFETY: `fd` is open and ours, as above.
         Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    #[expect(unsafe_code, reason = "no safe wrapper for madvise on mappings that are not ours to own")]
+    pub(super) fn release_code() {
+        let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
+        for line in maps.lines().filter(|l| l.contains(" r-xp ") && l.contains('/')) {
+            let range = line.split(' ').next().and_then(|r| r.split_once('-'));
+            let Some((from, to)) = range else { continue };
+            let (Ok(from), Ok(to)) = (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)) else { continue };
+            let start = std::ptr::with_exposed_provenance_mut(from);
+            // SAFETY: the mapping is code, private, backed by a file and never written (it is not writable), so a page
+            // that is dropped is read back unchanged at the next touch.
+            unsafe { nix::libc::madvise(start, to - from, nix::libc::MADV_DONTNEED) };
+        }
     }
 
     #[expect(unsafe_code, reason = "no safe wrapper for close_range")]

@@ -365,6 +365,7 @@ fn parallel(agent: &Agent) -> usize {
 /// Sleeps until the lock at `path` is free, a signal arrives, or it is time to look at the rest again.
 fn sleep_on(agent: &mut Agent, path: &Path) -> Result<()> {
     if agent.waiter.as_ref().is_none_or(|w| w.path != path) {
+        crate::runtime::process::release_code();
         agent.waiter = Some(wait_for(path)?);
     }
     let Some(waiter) = &agent.waiter else { return Ok(()) };

@@ -41,7 +41,8 @@ fn each_command_explains_each_of_its_flags() {
         let mut lines = help.stdout.lines().peekable();
         while let Some(line) = lines.next() {
             let flag = line.trim_start();
-            if !flag.starts_with('-') && !(line.starts_with("  ") && flag.starts_with(['[', '<'])) {
+            let is_argument = line.starts_with("  ") && flag.starts_with(['[', '<']);
+            if !is_argument && !flag.starts_with('-') {
                 continue;
             }
             // "  -j <N>   at most", or the explanation on the next line.

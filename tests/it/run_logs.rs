@@ -70,9 +70,7 @@ fn hostile_output_is_kept_as_it_is_and_shown_safe() {
         assert!(!is_unsafe_on_a_terminal(&out.stdout), "{args:?}: {:?}", out.stdout);
     }
     // On a terminal even the raw ones are.
-    let seen = terminal::agents(&env, repo.path(), &["logs", "--raw", "a"], |c| {
-        c.env("GIT_PAGER", "cat");
-    });
+    let seen = terminal::agents(&env, repo.path(), &["logs", "--raw", "a"], &[("GIT_PAGER", "cat")]);
     assert!(!is_unsafe_on_a_terminal(&seen.ok().stdout.replace("\r\n", "\n")));
 }
 

@@ -35,7 +35,7 @@ fn a_message_to_a_settled_agent_resumes_its_session() {
 fn an_assistant_without_sessions_gets_the_task_and_the_message() {
     let env = Env::new();
     let repo = env.repo("x");
-    repo.custom(&["/bin/sh", "-c", "cat \"$AGENTS_PROMPT_FILE\" >../seen; f=one; test -e $f && f=two; : >$f"]);
+    repo.custom(&["/bin/sh", "-c", "cat \"$AGENTS_PROMPT_FILE\" >../seen; mktemp new.XXXXXX"]);
     repo.agents(&["run", "-a", "mine", "Do the first thing"]).ok();
     repo.agents(&["send", "--wait", "do-the-first-thing", "and the second"]).ok();
     let seen = repo.read("../x.agents/seen");
