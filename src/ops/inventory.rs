@@ -364,7 +364,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             attempt: record.map_or(0, |r| r.attempt),
             attempts_left: record.map_or(0, |r| r.attempts_left),
             pid: if record.is_some_and(|r| r.state.is_live()) {
-                a.run.address().map(|x| x.supervisor.pid)
+                a.run.address().map(|x| x.supervisor.pid).filter(|p| *p > 1)
             } else {
                 None
             },

@@ -5,7 +5,7 @@ use super::create::{self, Planned};
 use super::inventory::Inventory;
 use super::naming::{self, Taken, Wish};
 use super::plan::{self, RunPlan};
-use super::record::{Record, RunDir};
+use super::record::{Address, Record, RunDir};
 use super::{Context, Error, Loaded, Result};
 use crate::config::ApprovedPlan;
 use crate::git::state::Registration;
@@ -13,7 +13,8 @@ use crate::model::agent::{AgentId, Origin, RunState};
 use crate::model::event::Kind;
 use crate::model::task::Task;
 use crate::model::tasks::{self, TaskSpec};
-use crate::runtime::{files, lock::Lock};
+use crate::place::job::TOKEN;
+use crate::runtime::{clock, files, lock::Lock, process};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -307,9 +308,13 @@ pub(super) fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &R
     for word in ["stop", "now"] {
         let _ = std::fs::remove_file(run.file(word));
     }
+    // Written before anything is started: what a kill leaves, a git in the middle of a checkout too, is found by it.
+    let token = clock::random_hex(16);
+    let nobody = process::Identity { pid: 0, start: 0, boot: process::boot_id() };
+    run.write_address(&Address { supervisor: nobody, assistant: None, token: token.clone() })?;
     let exe = std::env::current_exe().map_err(files::because("find", Path::new("git-agents")))?;
     let log = files::open_private(&run.file("supervisor.log"), std::fs::OpenOptions::new().create(true).append(true))?;
-    let mut child = spawn_detached(ctx, &exe, id, &lock, log)?;
+    let mut child = spawn_detached(ctx, &exe, id, &token, &lock, log)?;
     // From here on the child holds the lock through its own descriptor.
     let stdout = child.stdout.take().expect("stdout is piped");
     let mut line = String::new();
@@ -332,6 +337,7 @@ fn spawn_detached(
     ctx: &Context,
     exe: &Path,
     id: &AgentId,
+    token: &str,
     lock: &Lock,
     log: std::fs::File,
 ) -> Result<std::process::Child> {
@@ -343,6 +349,7 @@ fn spawn_detached(
         .arg("supervise")
         .arg(&id.0)
         .env("GIT_AGENTS_COMMON_DIR", &ctx.repo().common_dir)
+        .env(TOKEN, token)
         .current_dir(&ctx.repo().common_dir)
         // Out of the terminal's foreground group from the first moment: Ctrl-C is for `run`.
         .process_group(0)

@@ -7,7 +7,7 @@ use super::{Context, Error, Result};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, worktree};
 use crate::model::event::Kind;
-use crate::runtime::{files, process};
+use crate::runtime::{clock, files, process};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -57,11 +57,19 @@ pub fn undo(ctx: &Context, _held: &Held, reg: &Registration, since: Since) -> Re
         check_foreign(ctx, reg, p)?;
     }
     heal_locks(ctx, reg)?;
-    for admin in &admins {
-        remove(admin)?;
-    }
+    // A kill in the middle of this must leave what is left as recognisable as it was: the link to git goes last, and the
+    // admin directory, by which the tree is known, in one step after it.
     if let Some(p) = &made {
+        for e in std::fs::read_dir(p).map_err(files::because("read", p))? {
+            let e = e.map_err(files::because("read", p))?;
+            if e.file_name() != ".git" {
+                remove(&e.path())?;
+            }
+        }
         remove(p)?;
+    }
+    for admin in &admins {
+        put_aside(ctx, admin)?;
     }
     if reg.doing.as_deref() != Some("adopt")
         && let Some(tip) = refs::read(repo, &reg.branch)?
@@ -157,6 +165,15 @@ fn check_foreign(ctx: &Context, reg: &Registration, path: &Path) -> Result<()> {
             ))
         }
     }
+}
+
+/// Out of git's sight in one step, then away; what a kill leaves of it is cleared with the private git dirs.
+fn put_aside(ctx: &Context, admin: &Path) -> Result<()> {
+    let top = ctx.repo().agents_dir().join("sterile");
+    files::ensure_private_dir(&top)?;
+    let aside = top.join(format!("undone-{}", clock::random_hex(8)));
+    files::rename_new(admin, &aside)?;
+    remove(&aside)
 }
 
 fn remove(dir: &Path) -> Result<()> {

@@ -165,7 +165,9 @@ fn begin(id: &str) -> Result<Agent> {
     let ctx = Context { state: State::open(plan.repository)?, cwd: common };
     let lock = Lock::adopt(File::from(handed), &run.lock_path())?
         .ok_or_else(|| Error::refused("the lock that was handed over is not this agent's", "git agents retry"))?;
-    let mut agent = take_over(ctx, &id, lock, signals, crate::runtime::clock::random_hex(16))?;
+    // What we start ourselves carries it as well, so that a kill of us leaves nothing that is not found.
+    let token = std::env::var(crate::place::job::TOKEN).unwrap_or_else(|_| crate::runtime::clock::random_hex(16));
+    let mut agent = take_over(ctx, &id, lock, signals, token)?;
     agent.publish_address();
     agent.publish();
     if agent.task.after.is_empty() {

@@ -38,6 +38,8 @@ pub fn notify(agent: &Agent, what: &str, text: Option<&str>) {
 fn start(argv: &[&str], input: Option<String>) {
     let mut command = Command::new(argv[0]);
     crate::git::command::scrub(&mut command);
+    // Not a part of the run, and not to be ended with what that leaves.
+    command.env_remove(crate::place::job::TOKEN);
     command.args(&argv[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.spawn() {
         Ok(mut child) => {

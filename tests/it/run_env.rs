@@ -213,7 +213,7 @@ fn a_prompt_reaches_the_assistant_byte_for_byte_and_runs_nothing() {
         assert!(out.stderr.contains("control character"), "{out}");
     }
     let texts: Vec<&str> = TEXTS.iter().filter(|t| !steers(t)).copied().collect();
-    let names: Vec<&str> = NAMES.iter().filter(|t| !steers(t) && !t.trim().is_empty()).take(12).copied().collect();
+    let names: Vec<&str> = NAMES.iter().filter(|t| !steers(t) && !t.trim().is_empty()).take(6).copied().collect();
     for (n, (assistant, more)) in [("argument", &names[..]), ("file", &[]), ("shell", &[])].into_iter().enumerate() {
         let tasks = [&texts, more].concat();
         repo.agents(&[&["run", "-q", "-a", assistant, "--"], &tasks[..]].concat()).code(1);

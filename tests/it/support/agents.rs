@@ -132,7 +132,9 @@ impl Repo<'_> {
     pub fn pids(&self, name: &str) -> (i32, Option<i32>) {
         let address = self.record(name, "pid.json");
         let pid = |v: &Value| v["pid"].as_i64().map(|p| i32::try_from(p).unwrap());
-        (pid(&address["supervisor"]).unwrap(), pid(&address["assistant"]))
+        let supervisor = pid(&address["supervisor"]).unwrap();
+        assert!(supervisor > 1, "nobody has taken over yet");
+        (supervisor, pid(&address["assistant"]))
     }
 
     /// Its worktree, as soon as it is there.
