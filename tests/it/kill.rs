@@ -228,7 +228,7 @@ fn again(lab: &Lab<'_>, args: &[&str], done: &str, what: &str) -> Out {
 }
 
 /// One command under the knife.
-struct Case {
+pub struct Case {
     name: &'static str,
     args: &'static [&'static str],
     prepare: fn(&Repo<'_>),
@@ -291,7 +291,7 @@ const CASES: &[Case] = &[
 ];
 
 /// Kills the program itself before each `step`-th of its changes, from `first`; how often.
-fn sweep(case: &Case, first: usize, step: usize) -> usize {
+pub fn sweep(case: &Case, first: usize, step: usize) -> usize {
     let env = Env::new();
     let lab = Lab::new(&env, case.prepare);
     let target = lab.target(case.args);
@@ -320,7 +320,7 @@ fn check(lab: &Lab<'_>, case: &Case, what: &str, expected: &str) {
     lab.changes_nothing(case.args, what);
 }
 
-fn case(name: &str) -> &'static Case {
+pub fn case(name: &str) -> &'static Case {
     CASES.iter().find(|c| c.name == name).unwrap()
 }
 
@@ -446,7 +446,8 @@ fn random_kills(seed: u64, count: usize) -> usize {
             "new" if exists && agents[0]["findings"] != serde_json::json!([]) => {
                 let out = repo.agents(&["rm", "k"]);
                 assert_eq!(out.status, 0, "{what}: {out}");
-                assert!(!k.path().exists() && !repo.has("refs/heads/k"), "{what}");
+                let left = (k.path().exists(), repo.git(&["for-each-ref", "refs/heads"]));
+                assert!(!left.0 && !repo.has("refs/heads/k"), "{what}\n{}\n{left:?}\n{out}", agents[0]);
                 exists = false;
             }
             "new" if exists => {

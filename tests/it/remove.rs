@@ -514,7 +514,8 @@ fn a_commit_that_arrived_late_was_deleted_with_its_branch() {
     );
     // Not through git: that would put its own directory of programs in front.
     let mut command = env.command(env!("CARGO_BIN_EXE_git-agents"), repo.path());
-    command.args(["rm", "late"]);
+    let path = std::iter::once(env.root().join("bin")).chain(std::env::split_paths(env.path()));
+    command.args(["rm", "late"]).env("PATH", std::env::join_paths(path).unwrap());
     crate::support::env::run(command, b"").ok();
     std::fs::remove_file(env.root().join("bin/git")).unwrap();
     assert!(!at.path().exists());

@@ -226,7 +226,7 @@ fn operation(at: &Repo<'_>, random: &mut Random) -> &'static str {
 }
 
 /// Removes and restores `count` worktrees in random states, from `seed` on.
-fn random_states(seed: u64, count: u64) {
+pub fn random_states(seed: u64, count: u64) {
     let env = Env::new();
     let repo = env.repo("x");
     // A commit that only a branch of the main checkout has, to clash with.
