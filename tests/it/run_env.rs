@@ -37,7 +37,7 @@ fn a_run_started_by_a_hook_gives_nothing_of_gits_on() {
     crate::support::env::run(command, b"not for the assistant").ok();
     let place = repo.worktree("task");
     let got = variables(&place, "env");
-    for (k, _) in &got {
+    for k in got.keys() {
         let gits = k.starts_with("GIT_")
             && !["GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_TERMINAL_PROMPT", "GIT_PAGER", "GIT_ASKPASS"]
                 .contains(&k.as_str());

@@ -91,6 +91,12 @@ impl Repo<'_> {
         });
     }
 
+    /// Waits until it is in this state, whatever it has been before.
+    #[track_caller]
+    pub fn becomes(&self, name: &str, state: &str) {
+        self.env.until(&format!("'{name}' is {state}"), || self.state(name) == state);
+    }
+
     /// Waits until nobody runs it any more.
     #[track_caller]
     pub fn settles(&self, name: &str) -> String {
