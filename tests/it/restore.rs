@@ -41,8 +41,8 @@ fn state(at: &Repo<'_>) -> State {
     .concat();
     let tree = tree_state(at.path());
     let times = tree
-        .iter()
-        .map(|(path, _)| {
+        .keys()
+        .map(|path| {
             let path = at.join(OsStr::from_bytes(path));
             let meta = path.symlink_metadata().unwrap();
             (path, (meta.mtime(), meta.mtime_nsec()))
