@@ -113,7 +113,7 @@ fn tasks_come_from_arguments_a_file_standard_input_and_the_editor() {
     assert_eq!(names_of(&repo), before);
     // git's own setting.
     env.script("edit", "#!/bin/sh\nprintf '1. By core.editor\\n   WRITE: f.txt: 6\\n' >\"$1\"\n");
-    repo.git(&["config", "core.editor", "edit"]);
+    repo.git(&["config", "--global", "core.editor", "edit"]);
     repo.agents(&["run", "-q", "-a", "scripted", "-e"]).ok();
     assert_eq!(title("1"), "By core.editor");
     // TOML.

@@ -168,7 +168,7 @@ fn a_pager_is_for_long_answers_on_a_terminal() {
     command.env("GIT_PAGER", "my-pager").env("LINES", "4");
     run(command, b"").ok();
     assert!(!paged(), "a pipe is not paged");
-    repo.git(&["config", "core.pager", "my-pager"]);
+    repo.git(&["config", "--global", "core.pager", "my-pager"]);
     let out = terminal::agents(&env, repo.path(), &["status"], &[("LINES", "4")]);
     assert!(out.ok().stdout.contains("feature-4") && paged(), "git's own setting counts");
 }

@@ -266,10 +266,9 @@ pub fn edit(ctx: &Context, initial: &str) -> Result<String, CliError> {
     let dir = ctx.state.ensure_dirs()?;
     let path = dir.join(format!("TASKS-{}.md", crate::runtime::clock::random_hex(4)));
     crate::runtime::files::write_atomic(&path, initial.as_bytes())?;
-    let editor = Call::user_visible(&dir, ["var", "GIT_EDITOR"]).env_remove("GIT_EDITOR");
     let editor = match std::env::var("GIT_EDITOR") {
         Ok(e) => e,
-        Err(_) => editor.text()?,
+        Err(_) => Call::users_program("GIT_EDITOR").text()?,
     };
     let status = in_editor(&editor, &path);
     let text = std::fs::read_to_string(&path).unwrap_or_default();
