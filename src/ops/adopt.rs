@@ -234,8 +234,8 @@ fn register(
         if let Some(entry) = identity::entry_of(ctx, r)?.filter(unfinished::is_checked_out) {
             // All but the last step was done.
             let done = Registration { doing: None, path: None, ..r.clone() };
-            ctx.state.register(&held, &done)?;
             identity::unlock_worktree(ctx, &done)?;
+            ctx.state.register(&held, &done)?;
             return Ok(Adopted { name: done.name.0, path: entry.path });
         }
         unfinished::give_up(ctx, &held, r, Since::Earlier)?;
