@@ -86,14 +86,29 @@ pub fn with_base(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Merge> {
 fn judged(ctx: &Context, attributes: &Oid, pairs: &[(Oid, Oid)]) -> Vec<Merge> {
     let merges = sterile::merges(ctx.repo(), &ctx.state.objects, Some(attributes), pairs);
     let merges = merges.unwrap_or_else(|e| vec![Merge::Unknown(e.to_string()); pairs.len()]);
-    let words = |m| match m {
+    let words = |(m, (a, b)): (Merge, &(Oid, Oid))| match m {
         Merge::Unknown(why) if why.contains("unrelated histories") => Merge::Unknown(no_common(ctx)),
+        Merge::Conflict(paths) => {
+            let paths: Paths = paths.into_iter().map(|p| without_side(p, a, b)).collect();
+            Merge::Conflict(paths.into_iter().collect())
+        }
         m => m,
     };
-    merges.into_iter().map(words).collect()
+    merges.into_iter().zip(pairs).map(words).collect()
 }
 
-fn no_common(ctx: &Context) -> String {
+/// Where a file meets a directory git moves one of them aside, to `path~<side>`; we ask by commits, so that is an id.
+fn without_side(mut path: Vec<u8>, a: &Oid, b: &Oid) -> Vec<u8> {
+    for id in [a, b] {
+        if path.strip_suffix(id.0.as_bytes()).is_some_and(|p| p.ends_with(b"~")) {
+            path.truncate(path.len() - id.0.len() - 1);
+        }
+    }
+    path
+}
+
+/// Why two histories cannot be compared.
+pub fn no_common(ctx: &Context) -> String {
     if ctx.repo().shallow {
         "the history here is shallow; 'git fetch --unshallow' brings the rest".into()
     } else {
