@@ -2,24 +2,28 @@
 //!
 //! First parent the tip, second the index as a commit (one for each stage while paths are unmerged), then every commit
 //! that only this worktree names. Files go in byte for byte, without filters; ignored files never. One `fast-import`
-//! writes it all, so many files make one pack; the reference appears last, is synced and then walked.
+//! writes it all, so many files make one pack, in a private git dir; the objects are moved into the repository when all
+//! are there, the reference appears last, is synced and then walked.
+
+mod stream;
 
 use super::objects::Objects;
 use super::repo::Repo;
 use super::status::{self, Changes, Place, RelPath};
-use super::sterile::quote_c;
+use super::sterile::{Sterile, quote_c};
 use super::worktree::Entry;
 use super::{Error, Result, refs};
 use crate::model::agent::Oid;
-use crate::runtime::files::because;
-use gix::index::entry::{Flags, Mode};
+use crate::runtime::files::{self, because};
+use gix::index::entry::Flags;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use stream::{Blob, Named, Stream};
 
 /// What was captured.
 #[derive(Debug, Clone)]
@@ -41,6 +45,8 @@ pub struct Options<'a> {
     pub about: serde_json::Value,
     /// Bytes; larger files are listed instead.
     pub max_file: u64,
+    /// Further commits to keep.
+    pub also: &'a [Oid],
 }
 
 /// Captures the worktree of `entry` as it is now. Durable and verified when it returns.
@@ -63,13 +69,21 @@ pub fn take(
     } else {
         None
     };
-    let mut stream = Stream { out: Vec::new(), next_mark: 0, skipped: Vec::new() };
-    let mut child = repo
-        .call(["-c", "core.fsync=all", "fast-import", "--quiet", "--done", "--force", "--date-format=raw"])
-        .spawn()?;
+    let mut stream = Stream::new();
+    let mut skipped: Vec<(RelPath, String)> = Vec::new();
+    // In a private git dir, from which the finished objects are moved: a kill leaves nothing in the repository.
+    let sterile = Sterile::new(repo, "")?;
+    let import = ["-c", "core.fsync=all", "fast-import", "--quiet", "--done", "--force", "--date-format=raw"];
+    let mut child = sterile.call(sterile.dir(), import).spawn()?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
     let written = (|| -> Result<()> {
-        let index_commits = stream.index_commits(options.reference, index.as_ref(), &changes, head);
+        let mut kept = stream.index_commits(options.reference, index.as_ref(), &changes, head);
+        let named = index.as_ref().map(|i| beside(repo, objects, entry, i)).transpose()?.unwrap_or_default();
+        if !named.is_empty() {
+            kept.push(stream.keep_blobs(options.reference, &named));
+        }
+        let (commits, trees) = own(repo, objects, entry, head, options.also);
+        kept.extend(trees.iter().map(|t| stream.keep_tree(options.reference, t)).collect::<Vec<_>>());
         // Everything that is not as committed, hidden files included.
         let mut paths: BTreeSet<&RelPath> = changes.all().collect();
         let hidden = status::hidden(repo, &place).unwrap_or_default();
@@ -86,10 +100,10 @@ pub fn take(
                 }
                 Ok(Blob::Gone) => removals.push([b"D ", quote_c(path).as_slice(), b"\n"].concat()),
                 Ok(Blob::Directory) if path.ends_with(b"/") => {
-                    stream.skipped.push(((*path).clone(), "another repository".into()));
+                    skipped.push(((*path).clone(), "another repository".into()));
                 }
                 Ok(Blob::Directory) => removals.push([b"D ", quote_c(path).as_slice(), b"\n"].concat()),
-                Err(why) => stream.skipped.push(((*path).clone(), why)),
+                Err(why) => skipped.push(((*path).clone(), why)),
             }
             // Bounded memory: what has been read goes to git at once.
             stdin
@@ -101,15 +115,15 @@ pub fn take(
         about["version"] = json!(1);
         about["modes"] = json!(modes);
         about["skipped"] =
-            json!(stream.skipped.iter().map(|(p, why)| json!({"path": show(p), "why": why})).collect::<Vec<_>>());
+            json!(skipped.iter().map(|(p, why)| json!({"path": show(p), "why": why})).collect::<Vec<_>>());
         stream.commit_head(options.reference, &serde_json::to_vec(&about).expect("plain JSON"));
         if let Some(head) = head {
             stream.line(format!("from {head}"));
         }
-        for mark in index_commits {
+        for mark in kept {
             stream.line(format!("merge :{mark}"));
         }
-        for id in own_commits(objects, &entry.admin, head) {
+        for id in commits {
             stream.line(format!("merge {id}"));
         }
         for c in removals.iter().chain(&commands) {
@@ -125,27 +139,46 @@ pub fn take(
         return Err(super::command::failed("fast-import", &out));
     }
     written?;
-    refs::sync(repo, options.reference)?;
-    let commit = refs::read(repo, options.reference)?
+    let commit = files::read_limited(&sterile.dir().join(options.reference), 1 << 12)?
+        .and_then(|b| Oid::parse(String::from_utf8_lossy(&b).trim()))
         .ok_or_else(|| Error::Damaged { what: options.reference.to_owned(), why: "the capture is not there".into() })?;
+    hand_over(&sterile.dir().join("objects"), &repo.common_dir.join("objects"))?;
+    refs::update_ours(repo, options.reference, &commit, None)?;
     verify(repo, &commit, head)?;
-    Ok(Capture { reference: options.reference.to_owned(), commit, skipped: stream.skipped })
+    Ok(Capture { reference: options.reference.to_owned(), commit, skipped })
 }
 
-/// Removes the reports that `fast-import` leaves in the repository when we die while it listens. The caller holds the
-/// repository's lock.
-pub(super) fn heal(repo: &Repo) {
-    for e in std::fs::read_dir(&repo.common_dir).into_iter().flatten().filter_map(std::result::Result::ok) {
-        let ours = e.file_name().to_str().is_some_and(|n| n.starts_with("fast_import_crash_"))
-            && crate::runtime::files::read_limited(&e.path(), 1 << 20)
-                .is_ok_and(|b| b.unwrap_or_default().windows(OURS.len()).any(|w| w == OURS));
-        if ours {
-            let _ = std::fs::remove_file(e.path());
+/// Moves all objects from one object directory to another; durable.
+fn hand_over(from: &Path, to: &Path) -> Result<()> {
+    let mut touched = BTreeSet::from([to.to_owned()]);
+    for dir in std::fs::read_dir(from).map_err(because("read", from))? {
+        let dir = dir.map_err(because("read", from))?;
+        let name = dir.file_name();
+        if !(name == "pack" || name.len() == 2) {
+            continue;
         }
+        let target = to.join(&name);
+        match std::fs::create_dir(&target) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(because("create", &target)(e).into()),
+            _ => {}
+        }
+        let found = std::fs::read_dir(dir.path()).map_err(because("read", &dir.path()))?;
+        let mut objects: Vec<_> = found.filter_map(std::result::Result::ok).map(|e| e.file_name()).collect();
+        // A pack counts as soon as its index is there.
+        objects.sort_by_key(|n| (n.as_bytes().ends_with(b".idx"), n.clone()));
+        for o in objects.iter().filter(|n| !n.as_bytes().starts_with(b"tmp_")) {
+            match files::rename_new(&dir.path().join(o), &target.join(o)) {
+                Err(e) if e.kind() == Some(std::io::ErrorKind::AlreadyExists) => {}
+                other => other?,
+            }
+        }
+        touched.insert(target);
     }
+    for dir in &touched {
+        files::sync_dir(dir)?;
+    }
+    Ok(())
 }
-
-const OURS: &[u8] = b" refs/agents/";
 
 /// Walks every object the capture added; an error where one is missing.
 pub fn verify(repo: &Repo, commit: &Oid, tip: Option<&Oid>) -> Result<()> {
@@ -154,117 +187,6 @@ pub fn verify(repo: &Repo, commit: &Oid, tip: Option<&Oid>) -> Result<()> {
         call.arg(format!("^{tip}"));
     }
     call.run().map(drop)
-}
-
-struct Stream {
-    out: Vec<u8>,
-    next_mark: u32,
-    skipped: Vec<(RelPath, String)>,
-}
-
-enum Blob {
-    Data { mode: &'static str, mark: u32 },
-    Directory,
-    Gone,
-}
-
-const WHO: &str = "git-agents <git-agents@localhost>";
-
-impl Stream {
-    fn line(&mut self, text: String) {
-        self.out.extend_from_slice(text.as_bytes());
-        self.out.push(b'\n');
-    }
-
-    fn data(&mut self, bytes: &[u8]) {
-        self.line(format!("data {}", bytes.len()));
-        self.out.extend_from_slice(bytes);
-        self.out.push(b'\n');
-    }
-
-    /// Begins a commit without history of its own on `reference`; its mark.
-    fn commit_head(&mut self, reference: &str, message: &[u8]) -> u32 {
-        self.line(format!("reset {reference}"));
-        self.line(String::new());
-        self.line(format!("commit {reference}"));
-        self.next_mark += 1;
-        let mark = self.next_mark;
-        self.line(format!("mark :{mark}"));
-        let now = jiff::Timestamp::now().as_second();
-        self.line(format!("committer {WHO} {now} +0000"));
-        self.data(message);
-        mark
-    }
-
-    /// The index as commits: one, or one for each stage.
-    fn index_commits(
-        &mut self,
-        reference: &str,
-        index: Option<&gix::index::File>,
-        changes: &Changes,
-        head: Option<&Oid>,
-    ) -> Vec<u32> {
-        let Some(index) = index else { return Vec::new() };
-        let stages: &[u32] = if changes.conflicted.is_empty() { &[0] } else { &[0, 1, 2, 3] };
-        let mut marks = Vec::new();
-        for stage in stages {
-            let mark = self.commit_head(reference, format!("index, stage {stage}\n").as_bytes());
-            if let Some(head) = head {
-                self.line(format!("from {head}"));
-            }
-            let touched: BTreeSet<&RelPath> = changes.modified.iter().chain(&changes.conflicted).collect();
-            let mut found = Vec::new();
-            for e in index.entries() {
-                let path = e.path(index).to_vec();
-                if e.stage_raw() == *stage && touched.contains(&path) && !e.flags.contains(Flags::INTENT_TO_ADD) {
-                    found.push((path, e.mode, e.id.to_hex().to_string()));
-                }
-            }
-            for path in touched.iter().filter(|p| !found.iter().any(|(f, _, _)| f == **p)) {
-                self.out.extend([b"D ", quote_c(path).as_slice(), b"\n"].concat());
-            }
-            for (path, mode, id) in found {
-                let mode = match mode {
-                    Mode::FILE_EXECUTABLE => "100755",
-                    Mode::SYMLINK => "120000",
-                    Mode::COMMIT => "160000",
-                    _ => "100644",
-                };
-                self.out.extend([format!("M {mode} {id} ").as_bytes(), &quote_c(&path), b"\n"].concat());
-            }
-            self.line(String::new());
-            marks.push(mark);
-        }
-        marks
-    }
-
-    fn blob(&mut self, file: &Path, max: u64) -> std::result::Result<Blob, String> {
-        let meta = match std::fs::symlink_metadata(file) {
-            Ok(m) => m,
-            Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-                return Ok(Blob::Gone);
-            }
-            Err(e) => return Err(e.to_string()),
-        };
-        let (mode, bytes) = if meta.file_type().is_symlink() {
-            ("120000", std::fs::read_link(file).map_err(|e| e.to_string())?.as_os_str().as_bytes().to_vec())
-        } else if meta.is_dir() {
-            return Ok(Blob::Directory);
-        } else if !meta.is_file() {
-            return Err("not a file".into());
-        } else if meta.len() > max {
-            return Err(format!("larger than {max} bytes"));
-        } else {
-            let mode = if meta.permissions().mode() & 0o100 != 0 { "100755" } else { "100644" };
-            (mode, std::fs::read(file).map_err(|e| e.to_string())?)
-        };
-        self.line("blob".into());
-        self.next_mark += 1;
-        let mark = self.next_mark;
-        self.line(format!("mark :{mark}"));
-        self.data(&bytes);
-        Ok(Blob::Data { mode, mark })
-    }
 }
 
 fn on_disk(worktree: &Path, path: &[u8]) -> std::path::PathBuf {
@@ -291,51 +213,76 @@ fn unusual_modes(worktree: &Path, index: Option<&gix::index::File>, changes: &Ch
     out
 }
 
-/// Commits that this worktree alone may name: its reflog, the heads of operations, its private references.
-pub fn own_commits(objects: &Objects, admin: &Path, head: Option<&Oid>) -> Vec<Oid> {
-    let mut found: Vec<Oid> = Vec::new();
+/// Blobs that an index names and no version of its files is: of files that are meant to be added, and of conflicts that
+/// were resolved. git keeps them as long as the index; so do we.
+fn beside(repo: &Repo, objects: &Objects, entry: &Entry, index: &gix::index::File) -> Result<Vec<Named>> {
+    let meant = index.entries().iter().filter(|e| e.flags.contains(Flags::INTENT_TO_ADD));
+    let mut out: Vec<Named> = meant
+        .map(|e| Named {
+            mode: "100644".into(),
+            id: e.id.to_hex().to_string(),
+            why: "add".into(),
+            path: e.path(index).to_vec(),
+        })
+        .collect();
+    if index.resolve_undo().is_some_and(|r| !r.is_empty()) {
+        let listed = repo.call_in(&entry.path, &entry.admin, ["ls-files", "--resolve-undo", "-z"]).run()?;
+        out.extend(listed.split(|b| *b == 0).filter_map(|line| {
+            let tab = line.iter().position(|b| *b == b'\t')?;
+            let mut words = std::str::from_utf8(&line[..tab]).ok()?.split(' ').map(str::to_owned);
+            let (mode, id, why) = (words.next()?, words.next()?, words.next()?);
+            Some(Named { mode, id, why, path: line[tab + 1..].to_vec() })
+        }));
+    }
+    out.retain(|n| objects.has(&Oid(n.id.clone())));
+    Ok(out)
+}
+
+/// Commits and trees that this worktree alone may name: its reflog, the heads of operations and what they will apply,
+/// its private references; and `also`.
+fn own(repo: &Repo, objects: &Objects, entry: &Entry, head: Option<&Oid>, also: &[Oid]) -> (Vec<Oid>, Vec<Oid>) {
+    let admin = &entry.admin;
+    let mut found: Vec<Oid> = also.to_vec();
     let mut add = |text: &str| {
-        for word in text.split_ascii_whitespace().take(2) {
-            if let Some(id) = Oid::parse(word).filter(|i| !i.0.bytes().all(|b| b == b'0')) {
-                found.push(id);
-            }
-        }
+        found.extend(text.split_ascii_whitespace().filter_map(Oid::parse).filter(|i| !i.0.bytes().all(|b| b == b'0')));
     };
-    let read = |p: &Path| std::fs::read_to_string(p).unwrap_or_default();
-    for name in [
-        "ORIG_HEAD",
-        "MERGE_HEAD",
-        "CHERRY_PICK_HEAD",
-        "REVERT_HEAD",
-        "REBASE_HEAD",
-        "AUTO_MERGE",
-        "BISECT_EXPECTED_REV",
-    ] {
-        read(&admin.join(name)).lines().for_each(&mut add);
+    if repo.reftable {
+        // Its references and their logs are in no file that could be read here.
+        let mut ask = |args: &[&str]| {
+            let out = repo.call_in(&entry.path, admin, args).output();
+            add(&out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default());
+        };
+        ask(&["for-each-ref", "--format=%(objectname)", "refs/worktree", "refs/bisect", "refs/rewritten"]);
+        ask(&["log", "-g", "--format=%H", "HEAD", "--"]);
+        for name in ["ORIG_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "AUTO_MERGE"] {
+            ask(&["rev-parse", "--verify", "--quiet", name]);
+        }
     }
-    for name in [
-        "rebase-merge/orig-head",
-        "rebase-merge/onto",
-        "rebase-merge/stopped-sha",
-        "rebase-apply/orig-head",
-        "rebase-apply/onto",
-    ] {
-        read(&admin.join(name)).lines().for_each(&mut add);
-    }
-    read(&admin.join("logs/HEAD")).lines().for_each(&mut add);
-    let mut todo = vec![admin.join("refs")];
-    while let Some(dir) = todo.pop() {
-        for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {
-            if e.file_type().is_ok_and(|t| t.is_dir()) {
-                todo.push(e.path());
-            } else {
-                read(&e.path()).lines().for_each(&mut add);
+    // Everything git keeps an id in lies in files of these places; their names differ by operation and version.
+    let mut todo: Vec<PathBuf> =
+        ["refs", "rebase-merge", "rebase-apply", "sequencer", "logs"].iter().map(|d| admin.join(d)).collect();
+    let top = std::fs::read_dir(admin).into_iter().flatten().filter_map(std::result::Result::ok);
+    todo.extend(top.map(|e| e.path()).filter(|p| {
+        let name = p.file_name().unwrap_or_default().as_bytes();
+        name != b"FETCH_HEAD" && name.iter().all(|b| b.is_ascii_uppercase() || *b == b'_')
+    }));
+    while let Some(path) = todo.pop() {
+        match std::fs::read_dir(&path) {
+            Ok(entries) => todo.extend(entries.filter_map(std::result::Result::ok).map(|e| e.path())),
+            // Patches lie there too: they name blobs in short, and are no file of ours to search.
+            Err(_) => {
+                if let Ok(Some(bytes)) = files::read_limited(&path, 16 << 20) {
+                    add(&String::from_utf8_lossy(&bytes));
+                }
             }
         }
     }
     let mut seen = BTreeSet::new();
     found.retain(|id| seen.insert(id.clone()));
-    found.retain(|id| objects.commit(id).is_ok_and(|c| c.is_some()));
-    found.retain(|id| head.is_none_or(|h| !objects.is_ancestor(id, h).unwrap_or(false)));
-    found
+    let (commits, rest): (Vec<Oid>, Vec<Oid>) =
+        found.into_iter().partition(|id| objects.commit(id).is_ok_and(|c| c.is_some()));
+    let trees = rest.into_iter().filter(|id| objects.has(id) && objects.tree(id).is_ok()).collect();
+    // Where the walk fails, all of them: more is kept than needed.
+    let beyond = objects.unreachable(&commits, head.map(std::slice::from_ref).unwrap_or_default());
+    (beyond.unwrap_or(commits), trees)
 }

@@ -213,9 +213,7 @@ fn ask_user_settings(mut found: UserSettings) -> UserSettings {
 /// Changes the common config file by `edit`: nothing is written where it changes no byte. The caller holds the
 /// repository's lock. A foreign holder of `config.lock` is waited for, at most five seconds.
 pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config)) -> Result<()> {
-    let path = common_dir.join("config");
-    let lock = common_dir.join("config.lock");
-    let ours = our_copy(common_dir);
+    let Files { path, lock, ours } = Files::of(common_dir);
     heal(common_dir);
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -240,7 +238,7 @@ pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config)) -> Result<()> {
                     continue;
                 }
                 std::fs::rename(&lock, &path).map_err(because("replace", &path))?;
-                files::sync_dir(common_dir)?;
+                files::sync_dir(path.parent().unwrap_or(common_dir))?;
                 let _ = std::fs::remove_file(&ours);
                 return Ok(());
             }
@@ -262,14 +260,37 @@ pub fn edit(common_dir: &Path, edit: impl Fn(&mut Config)) -> Result<()> {
     }
 }
 
-fn our_copy(common_dir: &Path) -> PathBuf {
-    common_dir.join("agents").join("config.new")
+/// Where a change goes through.
+struct Files {
+    path: PathBuf,
+    lock: PathBuf,
+    ours: PathBuf,
+}
+
+impl Files {
+    fn of(common_dir: &Path) -> Files {
+        let path = common_dir.join("config");
+        // As git does it: a link stays one, and is locked where it leads.
+        match std::fs::read_link(&path).and_then(|_| std::fs::canonicalize(&path)) {
+            Ok(real) => {
+                let beside = |end: &str| {
+                    let mut name = real.as_os_str().to_owned();
+                    name.push(end);
+                    PathBuf::from(name)
+                };
+                Files { lock: beside(".lock"), ours: beside(".git-agents-new"), path: real }
+            }
+            Err(_) => {
+                Files { lock: common_dir.join("config.lock"), ours: common_dir.join("agents").join("config.new"), path }
+            }
+        }
+    }
 }
 
 /// Removes what a kill left: our copy, and `config.lock` where it is the same file. The caller holds the repository's
 /// lock, so no living process of ours is in the middle of it.
 pub fn heal(common_dir: &Path) {
-    let (lock, ours) = (common_dir.join("config.lock"), our_copy(common_dir));
+    let Files { lock, ours, .. } = Files::of(common_dir);
     let Ok(o) = std::fs::symlink_metadata(&ours) else { return };
     if let Ok(l) = std::fs::symlink_metadata(&lock)
         && (l.ino(), l.dev()) == (o.ino(), o.dev())

@@ -202,10 +202,28 @@ impl Objects {
         Ok(id)
     }
 
-    /// Writes a commit without parents over blobs: `paths` are slash-separated, modes plain files. Durable.
-    pub fn write_flat_commit(&self, entries: &[(String, Oid)], message: &str) -> Result<Oid> {
+    /// The blob of the note on `key` in the notes commit `tip`, whatever its fan-out.
+    pub fn note(&self, tip: &Oid, key: &str) -> Result<Option<Oid>> {
+        let (mut tree, mut rest) = (tip.clone(), key);
+        loop {
+            let entries = self.tree(&tree)?;
+            if let Some(e) = entries.iter().find(|e| !e.is_tree && e.name == rest.as_bytes()) {
+                return Ok(Some(e.id.clone()));
+            }
+            let Some((head, tail)) = rest.split_at_checked(2) else { return Ok(None) };
+            match entries.into_iter().find(|e| e.is_tree && e.name == head.as_bytes()) {
+                Some(e) => (tree, rest) = (e.id, tail),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Writes a notes commit without parents: the one of `old` with these notes set. Durable. Only trees on the way to
+    /// a changed note are written anew; new notes go one folder down (`ab/cdef…`), as git has it above 256 notes.
+    pub fn write_notes(&self, old: Option<&Oid>, notes: &[(String, Oid)], message: &str) -> Result<Oid> {
         let mut writer = Writer::new(self)?;
-        let tree = writer.tree(entries)?;
+        let notes: Vec<(&str, &Oid)> = notes.iter().map(|(k, v)| (k.as_str(), v)).collect();
+        let tree = writer.notes(old, &notes, true)?;
         let who = gix::actor::Signature {
             name: "git-agents".into(),
             email: "git-agents@localhost".into(),
@@ -235,6 +253,15 @@ impl Objects {
     /// Whether `a` is reachable from `b`.
     pub fn is_ancestor(&self, a: &Oid, b: &Oid) -> Result<bool> {
         Ok(a == b || self.merge_bases(a, b)?.contains(a))
+    }
+
+    /// Those of `commits` that none of `from` reaches.
+    pub fn unreachable(&self, commits: &[Oid], from: &[Oid]) -> Result<Vec<Oid>> {
+        let repo = self.local();
+        let ids = |list: &[Oid]| list.iter().map(to_gix).collect::<Result<Vec<_>>>();
+        let walk = repo.rev_walk(ids(commits)?).with_hidden(ids(from)?).all().map_err(why)?;
+        let beyond = walk.map(|i| i.map(|i| from_gix(i.id)).map_err(why)).collect::<Result<BTreeSet<Oid>>>()?;
+        Ok(commits.iter().filter(|c| beyond.contains(c)).cloned().collect())
     }
 
     /// The commits reachable from `tip` and not from any of `hidden`, newest first, at most `limit`.
@@ -318,26 +345,30 @@ impl Writer<'_> {
         Ok(oid)
     }
 
-    /// Writes the trees for `entries` (sorted or not); the root.
-    fn tree(&mut self, entries: &[(String, Oid)]) -> Result<Oid> {
-        let mut files: Vec<(&str, &Oid)> = Vec::new();
-        let mut dirs: BTreeMap<&str, Vec<(String, Oid)>> = BTreeMap::new();
-        for (path, id) in entries {
-            match path.split_once('/') {
-                None => files.push((path, id)),
-                Some((dir, rest)) => dirs.entry(dir).or_default().push((rest.to_owned(), id.clone())),
+    /// The tree `old` with `notes` set.
+    fn notes(&mut self, old: Option<&Oid>, notes: &[(&str, &Oid)], top: bool) -> Result<Oid> {
+        let before = old.map_or(Ok(Vec::new()), |o| self.objects.tree(o))?;
+        let mut entries: BTreeMap<Vec<u8>, (bool, Oid)> =
+            before.into_iter().map(|e| (e.name, (e.is_tree, e.id))).collect();
+        let mut below: BTreeMap<&str, Vec<(&str, &Oid)>> = BTreeMap::new();
+        for (name, id) in notes {
+            let here = entries.get(name.as_bytes()).is_some_and(|(is_tree, _)| !is_tree);
+            match name.split_at_checked(2) {
+                Some((head, tail)) if !here && (top || entries.get(head.as_bytes()).is_some_and(|(t, _)| *t)) => {
+                    below.entry(head).or_default().push((tail, id));
+                }
+                _ => drop(entries.insert(name.as_bytes().to_vec(), (false, (*id).clone()))),
             }
         }
-        let mut tree = gix::objs::Tree::empty();
-        let mut add = |mode: EntryKind, name: &str, id: &Oid| -> Result<()> {
-            tree.entries.push(gix::objs::tree::Entry { mode: mode.into(), filename: name.into(), oid: to_gix(id)? });
-            Ok(())
-        };
-        for (name, id) in files {
-            add(EntryKind::Blob, name, id)?;
+        for (head, notes) in below {
+            let there = entries.get(head.as_bytes()).filter(|(is_tree, _)| *is_tree).map(|(_, id)| id.clone());
+            let id = self.notes(there.as_ref(), &notes, false)?;
+            entries.insert(head.as_bytes().to_vec(), (true, id));
         }
-        for (name, below) in dirs {
-            add(EntryKind::Tree, name, &self.tree(&below)?)?;
+        let mut tree = gix::objs::Tree::empty();
+        for (name, (is_tree, id)) in entries {
+            let mode = if is_tree { EntryKind::Tree } else { EntryKind::Blob }.into();
+            tree.entries.push(gix::objs::tree::Entry { mode, filename: name.into(), oid: to_gix(&id)? });
         }
         tree.entries.sort();
         self.object(&tree)

@@ -49,28 +49,31 @@ impl Repo {
             let dir = dir.to_owned();
             move || command::version(&dir)
         });
-        let out = Call::new(
-            dir,
-            [
-                "rev-parse",
-                "--path-format=absolute",
-                "--git-dir",
-                "--git-common-dir",
-                "--show-object-format",
-                "--is-shallow-repository",
-                "--is-inside-work-tree",
-                "--show-cdup",
-            ],
-        )
-        .with_inherited_location()
-        .output()?;
+        let ask = |what: &[&str]| {
+            let args = ["rev-parse", "--path-format=absolute"].iter().chain(what);
+            Call::new(dir, args).with_inherited_location().output()
+        };
+        let questions = [
+            "--git-dir",
+            "--git-common-dir",
+            "--show-object-format",
+            "--is-shallow-repository",
+            "--is-inside-work-tree",
+            "--show-cdup",
+        ];
+        let out = ask(&questions)?;
         let version = version.join().map_err(|_| Error::Object("git --version: panicked".into()))??;
         if !out.status.success() {
             let words = String::from_utf8_lossy(&out.stderr).trim().trim_start_matches("fatal: ").to_owned();
             return Err(Error::NotUsable(words));
         }
-        let fields: Vec<&[u8]> = out.stdout.split(|b| *b == b'\n').collect();
-        let field = |i: usize| fields.get(i).copied().unwrap_or_default();
+        let line = |bytes: &[u8]| bytes.strip_suffix(b"\n").unwrap_or(bytes).to_vec();
+        let mut fields: Vec<Vec<u8>> = line(&out.stdout).split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+        if !matches!(fields.get(2).map(Vec::as_slice), Some(b"sha1" | b"sha256")) {
+            // A path with a newline in it: each answer by itself.
+            fields = questions.iter().map(|q| Ok(line(&ask(&[q])?.stdout))).collect::<Result<_>>()?;
+        }
+        let field = |i: usize| fields.get(i).map(Vec::as_slice).unwrap_or_default();
         let path = |i: usize| canonical(Path::new(std::ffi::OsStr::from_bytes(field(i))));
         let (git_dir, common_dir) = (path(0)?, path(1)?);
         let text = |i: usize| String::from_utf8_lossy(field(i)).into_owned();
@@ -185,7 +188,9 @@ impl Repo {
     }
 
     fn ask_settings(&self) -> Result<Vec<Setting>> {
-        let out = self.call(["config", "--list", "-z", "--show-scope", "--includes"]).with_inherited_config().run()?;
+        // Not a neutral call: its own `-c` options would be among the answers.
+        let call = Call::user_visible(&self.common_dir, ["config", "--list", "-z", "--show-scope", "--includes"]);
+        let out = call.env("GIT_DIR", &self.common_dir).with_inherited_config().run()?;
         let mut parts = out.split(|b| *b == 0);
         let mut settings = Vec::new();
         while let (Some(scope), Some(pair)) = (parts.next(), parts.next()) {

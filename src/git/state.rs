@@ -5,7 +5,7 @@
 
 use super::objects::{self, Objects};
 use super::repo::Repo;
-use super::{Error, Result, capture, config_file, refs};
+use super::{Error, Result, config_file, refs};
 use crate::model::agent::{AgentId, Name, Oid};
 use crate::model::event::{Event, Journal};
 use crate::model::task::Task;
@@ -97,7 +97,6 @@ impl State {
         config_file::heal(&self.repo.common_dir);
         refs::heal(&self.repo);
         objects::heal(&self.repo);
-        capture::heal(&self.repo);
         files::heal(&dir);
         Ok(Held { _lock: lock })
     }
@@ -182,10 +181,7 @@ impl State {
 
     /// The whole journal, by agent; empty where there is none.
     pub fn journal(&self) -> Result<HashMap<AgentId, Journal>> {
-        let Some(tip) = refs::read(&self.repo, JOURNAL)? else { return Ok(HashMap::new()) };
-        if !self.objects.has(&tip) {
-            return Ok(HashMap::new());
-        }
+        let (_, Some(tip)) = self.notes_tip(JOURNAL)? else { return Ok(HashMap::new()) };
         let mut out = HashMap::new();
         for (key, blob) in self.notes(&tip)? {
             if let Ok(Some(bytes)) = self.objects.blob(&blob) {
@@ -197,11 +193,8 @@ impl State {
 
     /// One agent's journal.
     pub fn journal_of(&self, id: &AgentId) -> Result<Journal> {
-        let Some(tip) = refs::read(&self.repo, JOURNAL)? else { return Ok(Journal::default()) };
-        if !self.objects.has(&tip) {
-            return Ok(Journal::default());
-        }
-        let note = self.notes(&tip)?.remove(&id.0);
+        let (_, Some(tip)) = self.notes_tip(JOURNAL)? else { return Ok(Journal::default()) };
+        let note = self.objects.note(&tip, &id.0)?;
         let bytes = note.map(|b| self.objects.blob(&b)).transpose()?.flatten().unwrap_or_default();
         Ok(Journal::parse(&bytes))
     }
@@ -246,12 +239,23 @@ impl State {
         self.edit_notes(held, PEOPLE, &edits)
     }
 
-    /// All notes below a notes commit: annotated id → blob. Any fan-out.
+    /// The value of a notes reference, and the same where it is a commit that can be read. Whatever else stands there
+    /// (nothing, no id, another object) is like no notes: they are history, and what matters of it is built again.
+    fn notes_tip(&self, reference: &str) -> Result<(Option<Oid>, Option<Oid>)> {
+        let tip = match refs::read(&self.repo, reference) {
+            Err(Error::Damaged { .. }) => None,
+            other => other?,
+        };
+        let readable = tip.clone().filter(|t| matches!(self.objects.commit(t), Ok(Some(_))));
+        Ok((tip, readable))
+    }
+
+    /// All notes below a notes commit: annotated id → blob. Any fan-out; a tree that cannot be read has none.
     fn notes(&self, tip: &Oid) -> Result<BTreeMap<String, Oid>> {
         let mut out = BTreeMap::new();
         let mut todo = vec![(String::new(), tip.clone())];
         while let Some((prefix, tree)) = todo.pop() {
-            for e in self.objects.tree(&tree)? {
+            for e in self.objects.tree(&tree).unwrap_or_default() {
                 let Ok(name) = String::from_utf8(e.name) else { continue };
                 let key = format!("{prefix}{name}");
                 if e.is_tree {
@@ -266,18 +270,12 @@ impl State {
 
     fn edit_notes(&self, _held: &Held, reference: &str, edits: &[(String, Box<Edit<'_>>)]) -> Result<()> {
         for _ in 0..20 {
-            let old = refs::read(&self.repo, reference)?;
-            let readable = old.as_ref().filter(|o| self.objects.has(o));
-            let mut notes = match readable {
-                Some(tip) => self.notes(tip)?,
-                None => BTreeMap::new(),
-            };
+            let (old, readable) = self.notes_tip(reference)?;
+            let readable = readable.as_ref();
             let mut written = Vec::new();
             for (key, edit) in edits {
-                let before = match notes.get(key) {
-                    Some(blob) => self.objects.blob(blob)?.unwrap_or_default(),
-                    None => Vec::new(),
-                };
+                let there = readable.map_or(Ok(None), |tip| self.objects.note(tip, key))?;
+                let before = there.map_or(Ok(None), |b| self.objects.blob(&b))?.unwrap_or_default();
                 let after = edit(&before);
                 if after != before {
                     written.push((key.clone(), self.objects.write_blob(&after)?));
@@ -286,10 +284,7 @@ impl State {
             if written.is_empty() {
                 return Ok(());
             }
-            notes.extend(written);
-            let entries: Vec<(String, Oid)> =
-                notes.into_iter().map(|(k, v)| (format!("{}/{}", &k[..2], &k[2..]), v)).collect();
-            let new = self.objects.write_flat_commit(&entries, "agents\n")?;
+            let new = self.objects.write_notes(readable, &written, "agents\n")?;
             match refs::update_ours(&self.repo, reference, &new, old.as_ref()) {
                 // Only a foreign writer can have been faster: we hold the lock.
                 Err(Error::Moved { .. }) => {}

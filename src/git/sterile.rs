@@ -39,17 +39,11 @@ impl Sterile {
     /// Makes one. `config` are lines of a git config file.
     pub fn new(repo: &Repo, config: &str) -> Result<Sterile> {
         let agents = repo.agents_dir();
-        let top = if agents.is_dir() && files::ensure_private_dir(&agents.join("sterile")).is_ok() {
-            agents.join("sterile")
-        } else {
-            // A reader in a repository that has no state of ours (or is read-only) leaves none behind.
-            std::env::temp_dir()
-        };
-        let dir = top.join(format!("git-agents-{}", crate::runtime::clock::random_hex(8)));
-        // Before the directory: one without a held lock is what a kill left.
-        let lock = Lock::take(&dir.with_extension("lock"))?;
-        files::ensure_private_dir(&dir)?;
-        let sterile = Sterile { dir, lock: Some(lock) };
+        // A reader in a repository that has no state of ours, or is read-only, leaves none behind.
+        let own = agents.is_dir().then(|| agents.join("sterile")).filter(|d| files::ensure_private_dir(d).is_ok());
+        let made =
+            own.and_then(|top| Sterile::begin(&top).ok()).map_or_else(|| Sterile::begin(&std::env::temp_dir()), Ok);
+        let sterile = made?;
         let dir = &sterile.dir;
         for sub in ["objects", "objects/info", "refs", "info"] {
             std::fs::create_dir(dir.join(sub)).map_err(because("create", dir))?;
@@ -67,6 +61,16 @@ impl Sterile {
         if repo.shallow {
             copy(&repo.common_dir.join("shallow"), &dir.join("shallow"))?;
         }
+        Ok(sterile)
+    }
+
+    /// An empty directory in `top`.
+    fn begin(top: &Path) -> Result<Sterile> {
+        let dir = top.join(format!("git-agents-{}", crate::runtime::clock::random_hex(8)));
+        // Before the directory: one without a held lock is what a kill left.
+        let lock = Lock::take(&dir.with_extension("lock"))?;
+        let sterile = Sterile { dir, lock: Some(lock) };
+        files::ensure_private_dir(&sterile.dir)?;
         Ok(sterile)
     }
 

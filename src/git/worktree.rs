@@ -8,6 +8,7 @@ use super::{Result, command::Call};
 use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// One linked worktree as its admin directory describes it.
@@ -127,6 +128,11 @@ impl Entry {
 
 /// What the `.git` file in `dir` points to, resolved against its own place.
 pub fn points_to(dir: &Path) -> Option<PathBuf> {
+    would_point_to(dir, dir)
+}
+
+/// What the `.git` file in `dir` would point to if it stood in `place`.
+pub fn would_point_to(dir: &Path, place: &Path) -> Option<PathBuf> {
     let dot_git = dir.join(".git");
     if !std::fs::symlink_metadata(&dot_git).ok()?.is_file() {
         return None;
@@ -134,7 +140,34 @@ pub fn points_to(dir: &Path) -> Option<PathBuf> {
     let bytes = files::read_limited(&dot_git, 1 << 16).ok()??;
     let target = bytes.strip_prefix(b"gitdir: ")?.trim_ascii_end();
     let target = Path::new(std::ffi::OsStr::from_bytes(target));
-    Some(normalize(&if target.is_absolute() { target.to_owned() } else { dir.join(target) }))
+    Some(normalize(&if target.is_absolute() { target.to_owned() } else { place.join(target) }))
+}
+
+/// Makes the entry at `admin` and the tree in `tree`, which will stand at `path`, point at each other; links that do
+/// already, relative ones too, keep their bytes.
+pub fn relink(kept: &Path, admin: &Path, tree: &Path, path: &Path) -> Result<()> {
+    let link = path.join(".git");
+    if kept.is_dir() {
+        let file = kept.join("gitdir");
+        let now = files::read_limited(&file, 1 << 16)?.unwrap_or_default();
+        let target = Path::new(std::ffi::OsStr::from_bytes(now.trim_ascii_end()));
+        if normalize(&admin.join(target)) != link {
+            write_link(&file, &[link.as_os_str().as_bytes(), b"\n"].concat())?;
+        }
+    }
+    if tree.is_dir() && would_point_to(tree, path).is_none_or(|t| t != admin) {
+        let text = [b"gitdir: ", admin.as_os_str().as_bytes(), b"\n"].concat();
+        write_link(&tree.join(".git"), &text)?;
+    }
+    Ok(())
+}
+
+/// Link files are git's: readable by whoever may read the rest.
+fn write_link(file: &Path, text: &[u8]) -> Result<()> {
+    let mode = std::fs::metadata(file).map_or(0o644, |m| m.permissions().mode() & 0o777);
+    files::write_atomic(file, text)?;
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).map_err(because("write", file))?;
+    Ok(())
 }
 
 fn same(a: &Path, b: &Path) -> bool {

@@ -82,6 +82,8 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
         if let Some(n) = word.strip_prefix(prefix)
             && !n.is_empty()
             && n.bytes().all(|b| b.is_ascii_digit())
+            // Fetched before: then it is a branch like any other, and what was done on it stays.
+            && refs::read(ctx.repo(), &format!("refs/heads/{word}"))?.is_none()
         {
             return Ok(What::Request {
                 remote: remote(ctx)?,
@@ -131,13 +133,10 @@ fn is_cut_short(ctx: &Context, r: &Registration) -> bool {
 }
 
 fn remote(ctx: &Context) -> Result<String> {
-    let out = ctx.repo().call(["remote"]).text()?;
-    let remotes: Vec<&str> = out.lines().collect();
-    match remotes.as_slice() {
-        [] => Err(Error::refused("there is no remote to fetch from", "git remote add origin URL")),
-        [one] => Ok((*one).to_owned()),
-        many if many.contains(&"origin") => Ok("origin".to_owned()),
-        many => Err(Error::refused(
+    match super::typed::remotes(ctx)? {
+        Some(Ok(one)) => Ok(one),
+        None => Err(Error::refused("there is no remote to fetch from", "git remote add origin URL")),
+        Some(Err(many)) => Err(Error::refused(
             format!("which remote? there are {}", many.join(", ")),
             "fetch it yourself, then adopt the branch",
         )),
@@ -232,13 +231,13 @@ fn register(
     let short = short_ref(branch).to_owned();
     let as_base = base::Base { name: base.to_owned(), commit: fork, note: None };
     let held = ctx.state.lock()?;
-    super::repair::repair(ctx, &held)?;
+    let _ = super::repair::repair(ctx, &held)?;
     for r in ctx.state.registrations()?.0.iter().filter(|r| r.branch == branch && is_cut_short(ctx, r)) {
         if let Some(entry) = identity::entry_of(ctx, r)?.filter(unfinished::is_checked_out) {
             // All but the last step was done.
             let done = Registration { doing: None, path: None, ..r.clone() };
-            ctx.state.register(&held, &done)?;
             identity::unlock_worktree(ctx, &done)?;
+            ctx.state.register(&held, &done)?;
             return Ok(Adopted { name: done.name.0, path: entry.path });
         }
         unfinished::give_up(ctx, &held, r, Since::Earlier)?;

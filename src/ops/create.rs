@@ -16,7 +16,7 @@ use crate::model::event::Kind;
 use crate::model::task::Task;
 use crate::place::files as take;
 use crate::runtime::lock::Lock;
-use crate::runtime::{clock, files, process};
+use crate::runtime::{clock, files};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Planned {
 /// Registers one environment and takes its lock with it, so that there is no moment at which it looks dead.
 pub fn register_locked(ctx: &Context, planned: &Planned) -> Result<(Registration, Task, RunDir, Lock)> {
     let held = ctx.state.lock()?;
-    super::repair::repair(ctx, &held)?;
+    let _ = super::repair::repair(ctx, &held)?;
     let mut taken = Taken::read(ctx)?;
     check(&mut taken, planned)?;
     write_locked(ctx, &held, planned, "create")
@@ -68,7 +68,7 @@ fn check(taken: &mut Taken, p: &Planned) -> Result<()> {
 /// checked again under the lock; the first that is taken stops it before anything is written.
 pub fn register(ctx: &Context, planned: &[Planned]) -> Result<Vec<(Registration, Task)>> {
     let held = ctx.state.lock()?;
-    super::repair::repair(ctx, &held)?;
+    let _ = super::repair::repair(ctx, &held)?;
     let mut taken = Taken::read(ctx)?;
     for p in planned {
         check(&mut taken, p)?;
@@ -161,6 +161,10 @@ pub fn materialize(
         Error::refused(format!("the worktree of '{}' is gone", reg.name), format!("git agents rm {}", reg.name.typed()))
     })?;
     if reg.doing.as_deref() == Some("checkout") {
+        {
+            let _held = ctx.state.lock()?;
+            unfinished::heal_locks(ctx, reg)?;
+        }
         if let Err(e) = checkout(ctx, reg, &entry, plan, tell) {
             if !unfinished::is_checked_out(&entry) {
                 // From the beginning again, next time.
@@ -208,12 +212,12 @@ fn check_out_existing(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> 
     drop(held);
     let tip = refs::read(ctx.repo(), &reg.branch)?.unwrap_or_else(|| reg.fork.clone());
     checkout(ctx, &Registration { fork: tip, ..reg.clone() }, &entry, plan, &mut |_| {})?;
+    // The lock before the last step: a kill between the two leaves something that is seen to be unfinished.
+    unlock_worktree(ctx, reg)?;
     reg.doing = None;
     reg.path = None;
     let held = ctx.state.lock()?;
     ctx.state.register(&held, reg)?;
-    drop(held);
-    unlock_worktree(ctx, reg)?;
     Ok(entry)
 }
 
@@ -258,11 +262,6 @@ fn checkout(
 
 /// Puts the files of the fork into a tree that has none, or not all of them.
 fn fill(ctx: &Context, reg: &Registration, entry: &worktree::Entry) -> Result<()> {
-    let lock = entry.admin.join("index.lock");
-    if lock.symlink_metadata().is_ok() && !process::is_open_anywhere(&lock) {
-        // Of a checkout that was killed: the tree is ours alone until it is finished.
-        std::fs::remove_file(&lock).map_err(files::because("unlock", &lock))?;
-    }
     // The user's filters run: that is what a checkout is. Nothing else of theirs does.
     let args = [
         "-c",

@@ -134,14 +134,33 @@ fn stand_in(reg: &Registration) -> Task {
 /// worktree made. Newest first.
 pub fn own_commits(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<Vec<Oid>> {
     let Some(tip) = &a.tip else { return Ok(Vec::new()) };
-    let mut hidden = vec![a.reg.fork.clone()];
-    hidden.extend(inv.base_tip(a));
-    // Parents' work, merged in at the start, is not its own.
-    for parent in &a.task.after {
-        hidden.extend(inv.agents.iter().find(|p| p.reg.id == *parent).and_then(|p| p.tip.clone()));
+    let parents = a.task.after.iter().filter_map(|p| inv.agents.iter().find(|x| x.reg.id == *p)?.tip.clone());
+    let start = start_commit(inv.journal.get(&a.reg.id));
+    beyond(ctx, tip, [Some(a.reg.fork.clone()), inv.base_tip(a), start].into_iter().flatten().chain(parents))
+}
+
+/// The same for one agent without reading about all the others.
+pub fn own_commits_of(
+    ctx: &Context,
+    reg: &Registration,
+    task: &Task,
+    journal: &Journal,
+    tip: &Oid,
+) -> Result<Vec<Oid>> {
+    let mut hidden = vec![reg.fork.clone()];
+    hidden.extend(refs::read(ctx.repo(), &reg.base)?.or_else(|| Oid::parse(&reg.base)));
+    hidden.extend(start_commit(Some(journal)));
+    if !task.after.is_empty() {
+        for r in ctx.state.registrations()?.0.iter().filter(|r| task.after.contains(&r.id)) {
+            hidden.extend(refs::read(ctx.repo(), &r.branch)?);
+        }
     }
-    hidden.extend(start_commit(inv.journal.get(&a.reg.id)));
-    hidden.retain(|h| ctx.state.objects.has(h));
+    beyond(ctx, tip, hidden.into_iter())
+}
+
+/// Commits of `tip` that none of `hidden` reaches: base, start and parents' work, which is merged in at the start.
+fn beyond(ctx: &Context, tip: &Oid, hidden: impl Iterator<Item = Oid>) -> Result<Vec<Oid>> {
+    let hidden: Vec<Oid> = hidden.filter(|h| ctx.state.objects.has(h)).collect();
     Ok(ctx.state.objects.commits_beyond(tip, &hidden, 10_000)?)
 }
 

@@ -73,6 +73,20 @@ impl Error {
         Error::Refused { what: what.into(), hint: Some(hint.into()) }
     }
 
+    /// What is wrong with all its causes, in one line.
+    pub fn words(&self) -> String {
+        let mut out = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(s) = source {
+            let text = s.to_string();
+            if !out.contains(&text) {
+                out = format!("{out}: {text}");
+            }
+            source = s.source();
+        }
+        out
+    }
+
     /// The next command to type, where there is one.
     pub fn hint(&self) -> Option<String> {
         match self {

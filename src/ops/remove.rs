@@ -13,6 +13,7 @@ use crate::git::state::{Held, Registration, event};
 use crate::git::{capture, refs, worktree};
 use crate::model::agent::{AgentId, Oid};
 use crate::model::event::Kind;
+use crate::place::files::RelPath as AnyPath;
 use crate::runtime::{clock, files, lock::Lock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -44,13 +45,25 @@ pub struct Entry {
     /// Git's id of the worktree.
     pub worktree: Option<String>,
     /// Where the tree was.
-    pub path: Option<PathBuf>,
-    /// Where the tree is now.
-    pub tree: PathBuf,
+    pub path: Option<AnyPath>,
+    /// Where the tree is now: in the entry's folder, or, on another file system, a whole path.
+    pub tree: AnyPath,
+    /// The repository it was removed from.
+    pub repository: AnyPath,
+    /// The tree was not there when it was removed.
+    #[serde(default)]
+    pub missing: bool,
     /// The reference of the capture.
     pub capture: Option<String>,
     /// Whether everything is in place.
     pub complete: bool,
+}
+
+impl Entry {
+    /// Where the tree is, in an entry whose folder is `dir`.
+    pub(super) fn tree_in(&self, dir: &Path) -> PathBuf {
+        dir.join(&*self.tree)
+    }
 }
 
 /// How to remove.
@@ -97,7 +110,7 @@ pub enum Outcome {
 pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     let held = ctx.state.lock()?;
     if !options.dry_run {
-        super::repair::repair(ctx, &held)?;
+        super::repair::repair(ctx, &held)?.check(name)?;
     }
     let inv = Inventory::read(ctx)?;
     let Some(a) = inv.find(name) else {
@@ -118,19 +131,24 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         Verdict::Remove { branch, because } => (branch, because),
     };
     let standing_in = a.path().is_some_and(|p| ctx.cwd.starts_with(p));
-    let outcome = Outcome::Removed {
-        branch_deleted: branch == BranchFate::Delete,
+    let outcome = |branch_deleted: bool, because: Vec<String>| Outcome::Removed {
+        branch_deleted,
         because,
         visitors: facts.visitors.clone(),
         standing_in,
     };
+    let wanted = branch == BranchFate::Delete;
     if options.dry_run {
-        return Ok(outcome);
+        return Ok(outcome(wanted, because));
     }
     let Ok(_run_lock) = keep_from_starting(a)? else { return Ok(is_running(name)) };
+    if unfinished::is_unfinished(&a.reg) {
+        unfinished::heal_locks(ctx, &a.reg)?;
+    }
     a.run.end_left_over(std::time::Duration::from_secs(5));
-    take_away(ctx, &held, a, branch, options)?;
-    Ok(outcome)
+    let deleted = take_away(ctx, &held, a, branch, options)?;
+    let because = if wanted && !deleted { vec!["it moved, or is in use".to_owned()] } else { because };
+    Ok(outcome(deleted, because))
 }
 
 /// The lock of its run, so that nobody starts it meanwhile; an error inside where somebody has.
@@ -169,13 +187,14 @@ fn release(ctx: &Context, held: &Held, a: &Agent) -> Result<()> {
     Ok(())
 }
 
-fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options: &Options) -> Result<()> {
+/// The move; whether the branch is gone.
+fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options: &Options) -> Result<bool> {
     let mut reg = a.reg.clone();
     reg.doing = Some("remove".into());
     ctx.state.register(held, &reg)?;
     let label = format!("{}-{}-{}", clock::compact().to_lowercase(), a.task.slug, clock::random_hex(4));
     let there = a.entry.as_ref().filter(|e| e.link() == worktree::Link::Good);
-    let undo = |why: Error| -> Result<()> {
+    let undo = |why: Error| -> Result<bool> {
         let mut back = reg.clone();
         back.doing = None;
         ctx.state.register(held, &back)?;
@@ -190,7 +209,12 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
                 worktree::Head::Detached(id) => Some(id.clone()),
                 worktree::Head::Unknown => None,
             };
-            let wanted = capture::Options { reference: &reference, about, max_file: options.capture_max_file };
+            let wanted = capture::Options {
+                reference: &reference,
+                about,
+                max_file: options.capture_max_file,
+                also: a.tip.as_slice(),
+            };
             match capture::take(ctx.repo(), &ctx.state.objects, entry, head.as_ref(), &wanted) {
                 Ok(c) => Some(c.reference),
                 Err(e) => return undo(e.into()),
@@ -212,7 +236,7 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
     files::ensure_private_dir(&dir)?;
     let tree = match there {
         Some(entry) => tree_place(&dir, &entry.path, &label)?,
-        None => dir.join("tree"),
+        None => PathBuf::from("tree"),
     };
     let mut record = Entry {
         version: 1,
@@ -226,8 +250,10 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
         fork: reg.fork.clone(),
         ahead: reg.ahead.clone(),
         worktree: reg.worktree.clone(),
-        path: a.entry.as_ref().map(|e| e.path.clone()),
-        tree,
+        path: a.entry.as_ref().map(|e| AnyPath(e.path.clone())),
+        tree: AnyPath(tree),
+        repository: AnyPath(ctx.repo().common_dir.clone()),
+        missing: there.is_none(),
         capture,
         complete: false,
     };
@@ -235,21 +261,25 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
     if let Some(entry) = there {
         worktree::lock(entry, &identity::lock_reason(&reg.id))?;
     }
-    finish(ctx, held, &reg, &dir, &mut record)
+    finish(ctx, held, &reg, &dir, &mut record)?;
+    Ok(record.branch_deleted)
 }
 
 /// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already.
 pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path, record: &mut Entry) -> Result<()> {
     let repo = ctx.repo();
+    let tree = record.tree_in(dir);
     if let Some(path) =
-        record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && record.tree.symlink_metadata().is_err())
+        record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && tree.symlink_metadata().is_err())
     {
         let entry = record.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten();
-        if entry.is_some_and(|e| e.path == *path && e.link() == worktree::Link::Good) {
-            files::rename_new(path, &record.tree)?;
-            for p in [path.parent(), record.tree.parent()].into_iter().flatten() {
-                files::sync_dir(p)?;
-            }
+        if !entry.is_some_and(|e| e.path == **path && e.link() == worktree::Link::Good) {
+            let what = format!("'{}' was replaced while it was being removed", path.display());
+            return Err(Error::refused(what, "nothing was moved; see 'git worktree list'"));
+        }
+        files::rename_new(path, &tree)?;
+        for p in [path.parent(), tree.parent()].into_iter().flatten() {
+            files::sync_dir(p)?;
         }
     }
     if let Some(id) = &record.worktree {
@@ -294,7 +324,7 @@ fn tree_place(dir: &Path, path: &Path, label: &str) -> Result<PathBuf> {
     let dev = |p: &Path| std::fs::metadata(p).map(|m| m.dev()).map_err(files::because("read", p));
     let parent = path.parent().unwrap_or(path);
     if dev(dir)? == dev(path)? {
-        return Ok(dir.join("tree"));
+        return Ok(PathBuf::from("tree"));
     }
     if dev(parent)? != dev(path)? {
         return Err(Error::refused(

@@ -2,30 +2,44 @@
 
 use super::record::{RunDir, to_event};
 use super::remove::{self, entries};
-use super::{Context, Result, restore};
+use super::{Context, Error, Result, restore, unfinished};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, sterile, worktree};
+use crate::model::agent::Name;
 use crate::model::event::{Event, Kind};
 use crate::runtime::files;
 use serde_json::json;
 
-/// Repairs; whatever cannot be repaired stays as it is and shows in `status`.
-pub fn repair(ctx: &Context, held: &Held) -> Result<()> {
-    let (registrations, _) = ctx.state.registrations()?;
-    for r in &registrations {
-        match r.doing.as_deref() {
-            Some("remove") => finish_removal(ctx, held, r)?,
-            Some("restore") => {
-                if let Some((dir, entry)) = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id) {
-                    restore::finish(ctx, held, r.clone(), &dir, &entry)?;
-                } else {
-                    let mut done = r.clone();
-                    done.doing = None;
-                    done.path = None;
-                    ctx.state.register(held, &done)?;
-                }
-            }
-            _ => {}
+/// What could not be repaired now: agents, and why.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Stuck(Vec<(Name, Error)>);
+
+impl Stuck {
+    /// An error where `name` is one of them: nothing new is begun on top of half a step.
+    pub fn check(self, name: &str) -> Result<()> {
+        match self.0.into_iter().find(|(n, _)| n.0 == name) {
+            None => Ok(()),
+            Some((_, e)) => Err(Error::Refused {
+                what: format!("what was begun with '{name}' cannot be brought to its end: {e}"),
+                hint: e.hint(),
+            }),
+        }
+    }
+}
+
+/// Repairs; whatever cannot be repaired stays as it is, shows in `status`, and is in no other agent's way.
+pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
+    let mut stuck = Stuck::default();
+    for r in ctx.state.registrations()?.0 {
+        let done = match r.doing.as_deref() {
+            Some("remove") => finish_removal(ctx, held, &r),
+            Some("restore") => finish_restoring(ctx, held, &r),
+            _ => Ok(()),
+        };
+        if let Err(e) = done {
+            tracing::warn!(name = %r.name, error = %e, "not repaired");
+            stuck.0.push((r.name.clone(), e));
         }
     }
     let (registrations, _) = ctx.state.registrations()?;
@@ -49,6 +63,10 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<()> {
                 json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork }),
             ));
         }
+        // A lock of ours on its worktree, whose owner is gone.
+        if r.doing.is_none() && !run.is_alive()? {
+            super::identity::unlock_worktree(ctx, r)?;
+        }
         // `git branch -m` in its worktree.
         if r.doing.is_none()
             && !branches.contains_key(&r.branch)
@@ -68,7 +86,7 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<()> {
     }
     sterile::heal(ctx.repo());
     heal_temporaries(ctx);
-    Ok(())
+    Ok(stuck)
 }
 
 /// Temporary files that killed writers left in our folders.
@@ -88,17 +106,25 @@ pub fn if_needed(ctx: &Context) -> Result<()> {
     let cut_short = |r: &Registration| matches!(r.doing.as_deref(), Some("remove" | "restore"));
     if ctx.state.registrations()?.0.iter().any(cut_short) {
         let held = ctx.state.lock()?;
-        repair(ctx, &held)?;
+        let _ = repair(ctx, &held)?;
     }
     Ok(())
+}
+
+fn finish_restoring(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
+    if let Some((dir, entry)) = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id) {
+        return restore::finish(ctx, held, r.clone(), &dir, &entry);
+    }
+    Ok(ctx.state.register(held, &Registration { doing: None, path: None, ..r.clone() })?)
 }
 
 fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     let found = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && !e.complete);
     if let Some((dir, mut entry)) = found {
-        let tree_moved =
-            entry.tree.symlink_metadata().is_ok() || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
+        let tree_moved = entry.tree_in(&dir).symlink_metadata().is_ok()
+            || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
         if tree_moved {
+            unfinished::heal_locks(ctx, r)?;
             return remove::finish(ctx, held, r, &dir, &mut entry);
         }
         remove::drop_entry(&dir)?;

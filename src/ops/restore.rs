@@ -1,14 +1,17 @@
 //! Giving back: the two renames the other way round, then the branch and the registration.
 
+use super::base::Base;
 use super::identity;
-use super::naming::Taken;
+use super::naming::{self, Taken, Wish};
 use super::remove::{Entry, drop_entry, entries};
 use super::{Context, Error, Result};
+use crate::git::command::Call;
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, worktree};
 use crate::model::agent::Name;
 use crate::model::event::Kind;
 use crate::model::task::short_ref;
+use crate::place::files::RelPath as AnyPath;
 use crate::runtime::files;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -32,7 +35,7 @@ pub fn list(ctx: &Context) -> Vec<Entry> {
 /// Gives back the newest removed agent called `name`, or the one removed last.
 pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     let held = ctx.state.lock()?;
-    super::repair::repair(ctx, &held)?;
+    let stuck = super::repair::repair(ctx, &held)?;
     let wanted = entries(ctx).into_iter().rev().find(|(_, e)| {
         e.complete
             && name.is_none_or(|n| e.name == n || short_ref(&e.branch) == n || e.id.0.starts_with(n) && n.len() >= 7)
@@ -43,7 +46,13 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         });
         return Err(Error::refused(what, "git agents restore --list"));
     };
+    stuck.check(&entry.name)?;
     let mut notes = Vec::new();
+    if entry.missing && entry.path.is_some() {
+        notes.push(
+            "its directory was gone already when it was removed: what was committed or staged is back".to_owned(),
+        );
+    }
     let taken = Taken::read(ctx)?;
     if ctx.state.registrations()?.0.iter().any(|r| r.name.0 == entry.name) {
         let (free, _) = taken.free_like(&entry.name, "");
@@ -69,12 +78,17 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         )),
         _ => {}
     }
+    if entry.path.is_some() && *entry.repository != ctx.repo().common_dir {
+        let path = place_anew(ctx, &entry, &dir)?;
+        notes.push(format!("the repository is another, or elsewhere now: it is at '{}'", path.display()));
+        entry.path = Some(AnyPath(path));
+    }
     if let Some(path) = &entry.path
         && path.symlink_metadata().is_ok()
     {
         let free = free_path(path);
         notes.push(format!("'{}' exists; it is at '{}' now", path.display(), free.display()));
-        entry.path = Some(free);
+        entry.path = Some(AnyPath(free));
     }
     if let Some(id) = &entry.worktree
         && ctx.repo().common_dir.join("worktrees").join(id).symlink_metadata().is_ok()
@@ -92,13 +106,29 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         ahead: entry.ahead.clone(),
         worktree: entry.worktree.clone(),
         doing: Some("restore".into()),
-        path: entry.path.clone(),
+        path: entry.path.as_ref().map(|p| p.0.clone()),
     };
-    entry.complete = false;
-    super::remove::write_entry(&dir, &entry)?;
+    // What was chosen anew is in the registration; the entry stays as it is until all of it is given back.
     ctx.state.register(&held, &reg)?;
     finish(ctx, &held, reg, &dir, &entry)?;
-    Ok(Restored { name: entry.name, path: entry.path, notes })
+    Ok(Restored { name: entry.name, path: entry.path.map(|p| p.0), notes })
+}
+
+/// A place by the settings of this repository, for what was removed from one that was copied or moved since: the old
+/// place may be another's by now.
+fn place_anew(ctx: &Context, entry: &Entry, dir: &Path) -> Result<PathBuf> {
+    let tree = entry.tree_in(dir);
+    if !tree.starts_with(dir) && entry.repository.exists() {
+        return Err(Error::refused(
+            format!("the files of '{}' belong to the repository at '{}'", entry.name, entry.repository.display()),
+            "give it back there",
+        ));
+    }
+    let settings = ctx.settings(&crate::config::Flags::default())?.settings;
+    let base = Base { name: entry.base.clone(), commit: entry.fork.clone(), note: None };
+    let branch = short_ref(&entry.branch);
+    let wish = Wish { name: &entry.name, branch, base: &base, dir: &settings.worktree_dir, batch: None };
+    naming::place(ctx, &wish)
 }
 
 fn free_path(path: &Path) -> PathBuf {
@@ -118,36 +148,33 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
     {
         refs::update(repo, &entry.branch, tip, None)?;
     }
-    if let (Some(id), Some(path)) = (&entry.worktree, &entry.path) {
+    // A path that is not UTF-8 is in the entry alone.
+    let path = reg.path.clone().or_else(|| entry.path.as_ref().map(|p| p.0.clone()));
+    if let (Some(id), Some(path)) = (&reg.worktree, &path) {
         let admin = repo.common_dir.join("worktrees").join(id);
-        let kept = dir.join("admin");
-        if kept.symlink_metadata().is_ok() && admin.symlink_metadata().is_err() {
-            let link = path.join(".git");
-            let gitdir = files::read_limited(&kept.join("gitdir"), 1 << 16)?.unwrap_or_default();
-            use std::os::unix::ffi::OsStrExt as _;
-            let before = gitdir.trim_ascii_end().to_vec();
-            if before != link.as_os_str().as_bytes() && !before.starts_with(b".") {
-                files::write_atomic(&kept.join("gitdir"), &[link.as_os_str().as_bytes(), b"\n"].concat())?;
-            }
-            if let Some(parent) = admin.parent() {
-                std::fs::create_dir_all(parent).map_err(files::because("create", parent))?;
-            }
-            files::rename_new(&kept, &admin)?;
-            files::sync_dir(dir)?;
-            files::sync_dir(&repo.common_dir.join("worktrees"))?;
-        }
-        if entry.tree.symlink_metadata().is_ok() && path.symlink_metadata().is_err() {
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(files::because("create", parent))?;
-            }
-            let points = worktree::points_to(&entry.tree);
-            if points.is_some_and(|p| p != admin && p.is_absolute() && p.starts_with(&repo.common_dir)) {
-                files::write_atomic(&entry.tree.join(".git"), format!("gitdir: {}\n", admin.display()).as_bytes())?;
-            }
-            files::rename_new(&entry.tree, path)?;
-            for p in [path.parent(), entry.tree.parent()].into_iter().flatten() {
+        let (kept, tree) = (dir.join("admin"), entry.tree_in(dir));
+        worktree::relink(&kept, &admin, &tree, path)?;
+        let beside = |p: &Path| -> Result<()> {
+            let parent = p.parent().unwrap_or(p);
+            Ok(std::fs::create_dir_all(parent).map_err(files::because("create", parent))?)
+        };
+        let moved = |from: &Path, to: &Path| -> Result<()> {
+            beside(to)?;
+            files::rename_new(from, to)?;
+            for p in [from.parent(), to.parent()].into_iter().flatten() {
                 files::sync_dir(p)?;
             }
+            Ok(())
+        };
+        if kept.symlink_metadata().is_ok() && admin.symlink_metadata().is_err() {
+            moved(&kept, &admin)?;
+        }
+        if tree.symlink_metadata().is_ok() && path.symlink_metadata().is_err() {
+            moved(&tree, path)?;
+        }
+        if entry.missing && admin.is_dir() {
+            beside(&path.join(".git"))?;
+            fill(ctx, &admin, path)?;
         }
     }
     if let Some(e) = identity::entry_of(ctx, &reg)? {
@@ -155,8 +182,24 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
         worktree::unlock(&e, |r| identity::parse_lock_reason(r).is_some_and(|(id, _)| id == reg.id))?;
     }
     ctx.state.append(held, &[event(&reg.id, Kind::Restored, json!({ "tip": entry.tip }))])?;
+    // The entry first: one that outlived its agent's return would be given back again, empty.
+    drop_entry(dir)?;
     reg.doing = None;
     reg.path = None;
-    ctx.state.register(held, &reg)?;
-    drop_entry(dir)
+    Ok(ctx.state.register(held, &reg)?)
+}
+
+/// Makes a tree that was lost anew from the index: files that are there already stay as they are.
+fn fill(ctx: &Context, admin: &Path, path: &Path) -> Result<()> {
+    worktree::relink(Path::new(""), admin, path, path)?;
+    let args = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout-index", "--all", "--quiet"];
+    let call = Call::user_visible(path, args)
+        .env("GIT_DIR", admin)
+        .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
+        .env("GIT_WORK_TREE", path);
+    // It ends with 1 where a file is there, or has no single version to take.
+    match call.output()?.status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => Err(Error::refused(format!("'{}' could not be filled again", path.display()), "git status in it")),
+    }
 }

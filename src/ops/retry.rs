@@ -10,6 +10,7 @@ use crate::git::state::Registration;
 use crate::model::agent::RunState;
 use crate::model::text::shell_word;
 use crate::runtime::{clock, files};
+use std::os::unix::ffi::OsStrExt as _;
 
 /// How `retry` goes on.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +27,7 @@ pub struct Retry {
 
 /// Starts the run of an agent again, keeping what is there.
 pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str, how: &Retry) -> Result<()> {
-    super::repair::repair(ctx, &ctx.state.lock()?)?;
+    super::repair::repair(ctx, &ctx.state.lock()?)?.check(name)?;
     let inv = Inventory::read(ctx)?;
     let a = inv
         .find(name)
@@ -132,16 +133,24 @@ fn start_fresh(ctx: &Context, reg: &Registration, max_file: u64) -> Result<()> {
     );
     let about = serde_json::json!({ "agent": reg.id, "name": reg.name, "branch": reg.branch, "why": "retry --fresh" });
     let reference = format!("refs/agents/removed/{label}");
-    let wanted = crate::git::capture::Options { reference: &reference, about, max_file };
-    crate::git::capture::take(ctx.repo(), &ctx.state.objects, &entry, tip.as_ref(), &wanted)?;
-    let call = crate::git::command::Call::user_visible(
-        &entry.path,
-        ["-c", "core.hooksPath=/dev/null", "reset", "--hard", "--quiet", &reg.fork.0],
-    );
-    call.env("GIT_DIR", &entry.admin)
-        .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
-        .env("GIT_WORK_TREE", &entry.path)
-        .run()?;
+    let wanted = crate::git::capture::Options { reference: &reference, about, max_file, also: &[] };
+    let kept = crate::git::capture::take(ctx.repo(), &ctx.state.objects, &entry, tip.as_ref(), &wanted)?;
+    let git = |args: &[&str]| {
+        crate::git::command::Call::user_visible(&entry.path, ["-c", "core.hooksPath=/dev/null"].iter().chain(args))
+            .env("GIT_DIR", &entry.admin)
+            .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
+            .env("GIT_WORK_TREE", &entry.path)
+            .env_remove("GIT_OPTIONAL_LOCKS")
+    };
+    // What is untracked goes with the rest once git knows it; what the capture could not take stays.
+    let mut add = git(&["add", "--all", "--", "."]);
+    for (path, _) in &kept.skipped {
+        let mut but = std::ffi::OsString::from(":(exclude,literal)");
+        but.push(std::ffi::OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
+        add.arg(but);
+    }
+    add.run()?;
+    git(&["reset", "--hard", "--quiet", &reg.fork.0]).run()?;
     Ok(())
 }
 

@@ -4,13 +4,17 @@
 
 use super::inventory::{Agent, Inventory};
 use super::{Context, Result};
+use crate::git::command::Call;
 use crate::git::status::{self, Place};
 use crate::git::{sterile, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::event::Kind;
 use crate::model::text::shell_word;
-use crate::runtime::process;
+use crate::runtime::{files, process};
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// What is known about an environment that is to be removed.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +29,8 @@ pub struct Facts {
     pub locked_by_person: Option<String>,
     /// The links between tree and admin directory: `None` is sound.
     pub broken_link: Option<String>,
+    /// Another worktree, the repository or a mounted file system that lies below the directory.
+    pub contains: Option<String>,
     /// There is no directory.
     pub missing: bool,
     /// The operation that is in the middle of something.
@@ -91,15 +97,16 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
             format!("'git agents rm --stop {}' ends it first", shell_word(name)),
         );
     }
+    // Nothing of theirs is touched then, so that nothing else stands in the way.
+    if facts.adopted && !allowed.force {
+        return Verdict::Release;
+    }
     if let Some(reason) = &facts.locked_by_person {
         let because = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
         return refuse(
             format!("the worktree of '{name}' is locked{because}"),
             "git worktree unlock releases it".into(),
         );
-    }
-    if facts.adopted && !allowed.force {
-        return Verdict::Release;
     }
     if let Some(why) = &facts.broken_link {
         return refuse(
@@ -109,6 +116,12 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     }
     if let Some(why) = &facts.unknown {
         return refuse(format!("'{name}' cannot be judged: {why}"), "nothing was touched".into());
+    }
+    if let Some(other) = &facts.contains {
+        return refuse(
+            format!("{other} is below the directory of '{name}', and would go with it"),
+            "move it elsewhere first; nothing was touched".into(),
+        );
     }
     if let Some(op) = &facts.operation
         && !allowed.force
@@ -171,6 +184,7 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
         f.other_branch = Some(crate::model::task::short_ref(b).to_owned());
     }
     if !f.missing && f.broken_link.is_none() {
+        f.contains = contains(ctx, inv, entry);
         match left_over(ctx, inv, entry, throw_away) {
             Ok(files) => f.left_over = files,
             Err(e) => f.unknown = Some(e.to_string()),
@@ -181,6 +195,18 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
             .collect();
     }
     Ok(f)
+}
+
+/// What lies below a worktree and is not of it.
+fn contains(ctx: &Context, inv: &Inventory, entry: &worktree::Entry) -> Option<String> {
+    let below = |p: &Path| p != entry.path && p.starts_with(&entry.path);
+    if below(&ctx.repo().common_dir) || ctx.repo().main_worktree.as_deref().is_some_and(below) {
+        return Some("the repository itself".to_owned());
+    }
+    let others = inv.worktrees.iter().filter(|e| e.id != entry.id).map(|e| ("the worktree", e.path.clone()));
+    let mounts = files::mounts().into_iter().map(|p| ("the mounted file system", p));
+    let (kind, path) = others.chain(mounts).find(|(_, p)| below(p))?;
+    Some(format!("{kind} '{}'", path.display()))
 }
 
 /// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours
@@ -196,13 +222,13 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
     let patterns = patterns(throw_away);
     let manifest = super::identity::manifest(entry);
     let untracked = changes.untracked.iter().filter(|p| {
-        let path = std::path::Path::new(std::ffi::OsStr::new(std::str::from_utf8(p).unwrap_or("\u{fffd}")));
+        let path = Path::new(OsStr::from_bytes(p));
         !patterns.is_match(path) && !manifest.is_unchanged(&entry.path, p)
     });
     let mut out: Vec<String> =
         changes.modified.iter().chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
     for (path, id) in status::hidden(ctx.repo(), &place)? {
-        let file = entry.path.join(std::ffi::OsStr::new(std::str::from_utf8(&path).unwrap_or_default()));
+        let file = entry.path.join(OsStr::from_bytes(&path));
         let differs = std::fs::symlink_metadata(&file).is_ok() && !ctx.state.objects.is_blob_of_file(&id, &file);
         if differs {
             out.push(show(&path));
@@ -235,10 +261,12 @@ pub fn has_own_commit(ctx: &Context, inv: &Inventory, a: &Agent) -> bool {
     if inv.journal.get(&a.reg.id).is_some_and(|j| j.last(&Kind::Commit).is_some()) || a.reg.ahead.is_some() {
         return true;
     }
-    let mut lines = String::new();
     if ctx.repo().reftable {
-        for name in [Some(a.reg.branch.clone())].into_iter().flatten() {
-            lines += &ctx.repo().call(["log", "-g", "--format=%gs", &name, "--"]).text().unwrap_or_default();
+        let said = |call: Call| call.text().unwrap_or_default();
+        let log = |name: &str| ["log", "-g", "--format=%gs", name, "--"].map(str::to_owned);
+        let mut lines = said(ctx.repo().call(log(&a.reg.branch)));
+        if let Some(e) = &a.entry {
+            lines = format!("{lines}\n{}", said(ctx.repo().call_in(&e.path, &e.admin, log("HEAD"))));
         }
         return lines.lines().any(is_own_entry);
     }

@@ -288,7 +288,7 @@ pub fn launch(ctx: &Context, batch: &Batch) -> Result<Vec<Handed>> {
     let mut out = Vec::new();
     for (i, reg, task) in registered {
         let accepted = hand_over(ctx, &reg.id, &batch.items[i].plan, Record::new(RunState::Preparing, task.retries));
-        out.push(Handed { name: reg.name.0.clone(), id: reg.id, accepted: accepted.map_err(|e| e.to_string()) });
+        out.push(Handed { name: reg.name.0.clone(), id: reg.id, accepted: accepted.map_err(|e| e.words()) });
     }
     Ok(out)
 }

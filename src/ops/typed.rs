@@ -17,14 +17,7 @@ impl Typed {
     /// Reads references and remotes.
     pub fn read(ctx: &Context) -> Result<Typed> {
         let refs = refs::list(ctx.repo(), &["refs/heads/", "refs/tags/", "refs/remotes/"])?.into_keys().collect();
-        let remotes = ctx.repo().call(["remote"]).text()?;
-        let mut names = remotes.lines();
-        let remote = match (names.clone().find(|r| *r == "origin"), names.next(), names.next()) {
-            (Some(origin), _, _) => Some(origin.to_owned()),
-            (None, only, None) => only.map(str::to_owned),
-            _ => None,
-        };
-        Ok(Typed { refs, remote })
+        Ok(Typed { refs, remote: remotes(ctx)?.and_then(std::result::Result::ok) })
     }
 
     /// A branch by its short name, or by its full one where the short one means something else as well.
@@ -42,6 +35,19 @@ impl Typed {
     pub fn remote(&self) -> Option<String> {
         self.remote.as_deref().map(|r| shell_word(r).into_owned())
     }
+}
+
+/// `origin`, or the only remote there is; several others as an error that lists them. `None` where there is none.
+pub fn remotes(ctx: &Context) -> Result<Option<std::result::Result<String, Vec<String>>>> {
+    let settings = ctx.repo().settings()?;
+    let named = settings.iter().filter_map(|(_, k, _)| k.strip_prefix("remote.")?.strip_suffix(".url"));
+    let names: BTreeSet<&str> = named.collect();
+    Ok(match (names.contains("origin"), names.len()) {
+        (true, _) => Some(Ok("origin".to_owned())),
+        (false, 0) => None,
+        (false, 1) => names.first().map(|only| Ok((*only).to_owned())),
+        _ => Some(Err(names.into_iter().map(str::to_owned).collect())),
+    })
 }
 
 fn looks_like_an_id(short: &str) -> bool {

@@ -7,7 +7,7 @@ use super::{Context, Error, Result};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, worktree};
 use crate::model::event::Kind;
-use crate::runtime::files;
+use crate::runtime::{files, process};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -56,6 +56,7 @@ pub fn undo(ctx: &Context, _held: &Held, reg: &Registration, since: Since) -> Re
         }
         check_foreign(ctx, reg, p)?;
     }
+    heal_locks(ctx, reg)?;
     for admin in &admins {
         remove(admin)?;
     }
@@ -78,6 +79,24 @@ pub fn give_up(ctx: &Context, held: &Held, reg: &Registration, since: Since) -> 
     undo(ctx, held, reg, since)?;
     ctx.state.append(held, &[event(&reg.id, Kind::Removed, json!({ "unfinished": true }))])?;
     Ok(ctx.state.unregister(held, &reg.name)?)
+}
+
+/// Removes the locks that a killed git left in the admin directories of `reg` and, where the branch is of our making or
+/// on its way out, on its branch. The caller holds the repository's lock and the run's: nobody else works for it.
+pub fn heal_locks(ctx: &Context, reg: &Registration) -> Result<()> {
+    let mut locks = Vec::new();
+    if is_unfinished(reg) {
+        for admin in admins(ctx, reg)? {
+            locks.extend(["HEAD.lock", "ORIG_HEAD.lock", "index.lock"].map(|n| admin.join(n)));
+        }
+    }
+    if matches!(reg.doing.as_deref(), Some("create" | "checkout" | "remove")) {
+        locks.push(ctx.repo().common_dir.join(format!("{}.lock", reg.branch)));
+    }
+    for lock in locks.iter().filter(|l| l.symlink_metadata().is_ok() && !process::is_open_anywhere(l)) {
+        std::fs::remove_file(lock).map_err(files::because("unlock", lock))?;
+    }
+    Ok(())
 }
 
 /// Admin directories that were begun for `reg`: by their lock, by their token, or empty under the name git chose.

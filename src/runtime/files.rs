@@ -180,6 +180,34 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).map_err(because("move to", to))
 }
 
+/// Where file systems are mounted, as far as this system tells.
+pub fn mounts() -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let points = text.split(|b| *b == b'\n').filter_map(|l| l.split(|b| *b == b' ').nth(4));
+    points.map(|p| std::ffi::OsString::from_vec(unescape(p)).into()).collect()
+}
+
+/// `\040` and the like.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..3).and_then(|d| std::str::from_utf8(d).ok()).filter(|_| *first == b'\\');
+        match digits.and_then(|d| u8::from_str_radix(d, 8).ok()) {
+            Some(b) => {
+                out.push(b);
+                rest = &after[3..];
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
 /// Deletes the tree at `dir`: by descriptor, no link followed, no file system crossed. The only recursive delete.
 ///
 /// `dir` must be on the device `dev`, else nothing is touched: a mount that appeared there is not ours.

@@ -174,21 +174,20 @@ fn prompt(agent: &Agent, worktree: &Path, resume: bool, messages: &[(std::path::
 
 /// Where the others work: the paths of their commits, and the `files` they were given. Never what they do.
 fn others(agent: &Agent) -> Result<Vec<(String, Vec<String>)>> {
-    let inv = crate::ops::inventory::Inventory::read(&agent.ctx)?;
     let mut out = Vec::new();
-    for a in inv.agents.iter().filter(|a| a.reg.id != agent.reg.id) {
-        if a.task.group.is_some() && a.task.group == agent.task.group {
+    let (registrations, _) = agent.ctx.state.registrations()?;
+    for r in registrations.iter().filter(|r| r.id != agent.reg.id) {
+        let Ok(task) = agent.ctx.state.task(&r.id) else { continue };
+        if task.group.is_some() && task.group == agent.task.group {
             continue;
         }
-        let mut paths: Vec<String> = a.task.files.clone();
-        if let Some(tip) = &a.tip
-            && *tip != a.reg.fork
-        {
-            let changed = agent.ctx.state.objects.changed_paths(&a.reg.fork, tip).unwrap_or_default();
+        let mut paths: Vec<String> = task.files.clone();
+        if let Some(tip) = refs::read(agent.ctx.repo(), &r.branch)?.filter(|tip| *tip != r.fork) {
+            let changed = agent.ctx.state.objects.changed_paths(&r.fork, &tip).unwrap_or_default();
             paths.extend(changed.iter().take(50).map(|p| crate::model::text::safe_path(p)));
         }
         if !paths.is_empty() {
-            out.push((a.reg.name.0.clone(), paths));
+            out.push((r.name.0.clone(), paths));
         }
     }
     Ok(out)
@@ -429,7 +428,8 @@ fn asked(agent: &mut Agent, question: Option<String>) -> Done {
 }
 
 fn own_commits(agent: &Agent, head: Option<&Oid>) -> Result<bool> {
-    let inv = crate::ops::inventory::Inventory::read(&agent.ctx)?;
-    let Some(a) = inv.agents.iter().find(|a| a.reg.id == agent.reg.id) else { return Ok(false) };
-    Ok(head.is_some() && !crate::ops::inventory::own_commits(&agent.ctx, &inv, a)?.is_empty())
+    let Some(head) = head else { return Ok(false) };
+    let journal = agent.ctx.state.journal_of(&agent.reg.id)?;
+    let own = crate::ops::inventory::own_commits_of(&agent.ctx, &agent.reg, &agent.task, &journal, head)?;
+    Ok(!own.is_empty())
 }

@@ -33,7 +33,7 @@ fn try_take(agent: &Agent, why: &str) -> Result<()> {
     };
     let reference = format!("{prefix}{next}");
     let about = json!({ "agent": agent.reg.id, "name": agent.reg.name, "branch": agent.reg.branch, "why": why, "at": clock::now() });
-    let options = capture::Options { reference: &reference, about, max_file: agent.plan.capture_max_file };
+    let options = capture::Options { reference: &reference, about, max_file: agent.plan.capture_max_file, also: &[] };
     capture::take(agent.ctx.repo(), &agent.ctx.state.objects, &entry, head.as_ref(), &options)?;
     let mut old: Vec<(u64, &String, &Oid)> = there.iter().map(|(n, id)| (number(n), n, id)).collect();
     old.sort();

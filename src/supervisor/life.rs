@@ -72,20 +72,24 @@ fn run(agent: &mut Agent) -> Result<End> {
             return Ok(end);
         }
         let done = attempt::run(agent)?;
+        // What it has cost, and that its assistant is held, is known before the next one may start.
+        agent.publish();
+        if let attempt::Done::RateLimited(until) = &done {
+            let hold = Hold {
+                assistant: agent.assistant().to_owned(),
+                reason: "rate limit".into(),
+                until: Some(reset(until.as_deref(), refused)),
+            };
+            hold::set(&agent.ctx, &hold)?;
+            refused = refused.saturating_add(1);
+        }
         drop(permit);
         match done {
             attempt::Done::Final(state, reason) => return Ok((state, reason)),
             attempt::Done::Again => {}
-            attempt::Done::RateLimited(until) => {
+            attempt::Done::RateLimited(_) => {
                 // Its attempt is not counted; everyone with this assistant waits.
                 agent.record.attempt = agent.record.attempt.saturating_sub(1);
-                let hold = Hold {
-                    assistant: agent.assistant().to_owned(),
-                    reason: "rate limit".into(),
-                    until: Some(reset(until.as_deref(), refused)),
-                };
-                refused = refused.saturating_add(1);
-                hold::set(&agent.ctx, &hold)?;
                 notify::notify(agent, "hold", Some("rate limit"));
             }
             attempt::Done::Failed(state, reason) => {
@@ -366,16 +370,13 @@ pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>, door: 
 /// The journal's events and the notes for people about what this run made.
 fn journal(agent: &mut Agent) -> Result<()> {
     let tip = refs::read(&agent.ctx.state.repo, &agent.reg.branch)?;
-    let inv = crate::ops::inventory::Inventory::read(&agent.ctx)?;
-    let own = match inv.agents.iter().find(|a| a.reg.id == agent.reg.id) {
-        Some(a) => crate::ops::inventory::own_commits(&agent.ctx, &inv, a)?,
+    let journal = agent.ctx.state.journal_of(&agent.reg.id)?;
+    let own = match &tip {
+        Some(tip) => crate::ops::inventory::own_commits_of(&agent.ctx, &agent.reg, &agent.task, &journal, tip)?,
         None => Vec::new(),
     };
-    let noted: std::collections::BTreeSet<String> = inv
-        .journal
-        .get(&agent.reg.id)
-        .map(|j| j.all(&Kind::Commit).filter_map(|e| e.text("commit").map(str::to_owned)).collect())
-        .unwrap_or_default();
+    let noted: std::collections::BTreeSet<String> =
+        journal.all(&Kind::Commit).filter_map(|e| e.text("commit").map(str::to_owned)).collect();
     let assistant = agent.assistant().to_owned();
     let mut events = Vec::new();
     let mut lines = Vec::new();

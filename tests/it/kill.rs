@@ -5,7 +5,7 @@
 //! happened; a third run changes not a byte.
 
 use crate::support::invariants::usable;
-use crate::support::kill::Target;
+use crate::support::kill::{Target, shares};
 use crate::support::tree::{Tree, tree_state};
 use crate::support::wait::files;
 use crate::support::{Before, Env, Out, Repo};
@@ -57,6 +57,8 @@ impl<'e> Lab<'e> {
     /// What holds once the next command is through.
     #[track_caller]
     fn after_repair(&self, what: &str) {
+        // What the second run was refused for it may have found without the lock; this one takes it.
+        self.repo.agents(&["restore", "no-such-agent"]).code(128);
         self.before.still_holds(&self.repo);
         self.held.still_there(&self.repo, what);
         let left: Vec<PathBuf> =
@@ -142,12 +144,12 @@ fn places(repo: &Repo<'_>) -> BTreeMap<String, PathBuf> {
 
 /// Every event in the journal, by its line.
 fn events(repo: &Repo<'_>) -> BTreeSet<String> {
-    let out = repo.try_git(&["notes", "--ref=agents-journal", "list"]);
-    let notes = out.stdout.lines().filter_map(|l| l.split(' ').next()).map(str::to_owned).collect::<Vec<_>>();
-    notes
-        .iter()
-        .flat_map(|b| repo.git(&["cat-file", "blob", b]).lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect()
+    let list = repo.try_git(&["notes", "--ref=agents-journal", "list"]).stdout;
+    let notes: String = list.lines().filter_map(|l| l.split(' ').next()).map(|b| format!("{b}\n")).collect();
+    let mut command = repo.env.command("git", repo.path());
+    command.args(["cat-file", "--batch"]);
+    let out = crate::support::env::run(command, notes.as_bytes()).ok();
+    out.stdout.lines().filter(|l| l.starts_with('{')).map(str::to_owned).collect()
 }
 
 /// The state that counts, without ids, times and random names.
@@ -226,7 +228,7 @@ fn again(lab: &Lab<'_>, args: &[&str], done: &str, what: &str) -> Out {
 }
 
 /// One command under the knife.
-struct Case {
+pub struct Case {
     name: &'static str,
     args: &'static [&'static str],
     prepare: fn(&Repo<'_>),
@@ -289,7 +291,7 @@ const CASES: &[Case] = &[
 ];
 
 /// Kills the program itself before each `step`-th of its changes, from `first`; how often.
-fn sweep(case: &Case, first: usize, step: usize) -> usize {
+pub fn sweep(case: &Case, first: usize, step: usize) -> usize {
     let env = Env::new();
     let lab = Lab::new(&env, case.prepare);
     let target = lab.target(case.args);
@@ -318,7 +320,7 @@ fn check(lab: &Lab<'_>, case: &Case, what: &str, expected: &str) {
     lab.changes_nothing(case.args, what);
 }
 
-fn case(name: &str) -> &'static Case {
+pub fn case(name: &str) -> &'static Case {
     CASES.iter().find(|c| c.name == name).unwrap()
 }
 
@@ -354,4 +356,145 @@ fn nightly_every_kill_point_of_every_command() {
         let points = sweep(c, 0, 1);
         eprintln!("{}: {points} kill points, 0 violations", c.name);
     }
+}
+
+/// Kills each git that the command starts before each of that git's changes.
+#[test]
+#[ignore = "nightly"]
+fn nightly_every_kill_point_of_every_git() {
+    for case in CASES {
+        let env = Env::new();
+        let lab = Lab::new(&env, case.prepare);
+        let target = lab.target(case.args);
+        let children = target.git_children();
+        let expected = (case.same)(&lab.repo);
+        let mut points = 0;
+        for (j, of_child) in children.iter().enumerate() {
+            for point in of_child {
+                lab.reset();
+                let what = format!("{}, its git {} killed before {point}", case.name, j + 1);
+                if !target.kill_child_before(j + 1, point).hit {
+                    continue;
+                }
+                points += 1;
+                remove_gits_own_locks(&lab.repo);
+                lab.after_kill(&what);
+                (case.again)(&lab, &what);
+                let now = (case.same)(&lab.repo);
+                // A git that only answered: the command says what it could not find out, and nothing is changed.
+                assert!(
+                    now == expected,
+                    "{what}: ended differently\n--- as it should be\n{expected}\n--- as it is\n{now}"
+                );
+                lab.after_repair(&what);
+            }
+        }
+        eprintln!("{}: {points} kill points in {} calls of git, 0 violations", case.name, children.len());
+    }
+}
+
+/// What a killed git leaves and only its user may remove: we name it and wait for it, no more.
+fn remove_gits_own_locks(repo: &Repo<'_>) {
+    for lock in ["packed-refs.lock", "packed-refs.new"] {
+        let _ = std::fs::remove_file(repo.join(".git").join(lock));
+    }
+    for tmp in files(&repo.join(".git/objects"), &|_| false) {
+        if tmp.file_name().is_some_and(|n| n.to_string_lossy().starts_with("tmp_")) {
+            let _ = std::fs::remove_file(tmp);
+        }
+    }
+}
+
+/// `count` kills of the whole group of `new`, `rm` and `restore` at random moments, in one repository after the other's
+/// state: what was there stays somewhere, and the next command goes on.
+fn random_kills(seed: u64, count: usize) -> usize {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let before = Before::of(&repo);
+    let k = Repo::at(&env, env.root().join("code/x.agents/k"));
+    let mut shares = shares(seed);
+    let mut hits = 0;
+    // What the place of `k` holds while there is one, or what lies in the trash.
+    let mut work: Option<Tree> = None;
+    let mut acknowledged = BTreeSet::new();
+    let mut exists = false;
+    for round in 0..count {
+        let args: &[&str] = match (exists, &work) {
+            (true, _) => &["rm", "-D", "--force", "k"],
+            (false, Some(_)) => &["restore", "k"],
+            (false, None) => &["new", "k"],
+        };
+        let what = format!("seed {seed}, round {round}: {}", args.join(" "));
+        let full = std::time::Duration::from_millis(if args[0] == "new" { 120 } else { 90 });
+        let fault = Target::agents(&repo, args).random_kill(full, shares.next().unwrap());
+        hits += usize::from(fault.hit);
+        env.until("nothing is left running", || env.processes().is_empty());
+        remove_gits_own_locks(&repo);
+        let status = repo.agents(&["status", "--json"]);
+        assert_eq!(status.status, 0, "{what}: {status}");
+        if let Some(tree) = &work {
+            assert!(places(&repo).values().any(|p| content(p) == *tree), "{what}: the files of 'k' are gone");
+        }
+        // The next command brings it to one side or the other.
+        repo.agents(&["restore", "no-such-agent"]).code(128);
+        let now = events(&repo);
+        assert!(acknowledged.is_subset(&now), "{what}: acknowledged events are gone");
+        acknowledged = now;
+        let agents = repo.agents(&["status", "--json"]).ok().json()["agents"].clone();
+        exists = agents[0].is_object();
+        match args[0] {
+            "new" if exists && agents[0]["findings"] != serde_json::json!([]) => {
+                let out = repo.agents(&["rm", "k"]);
+                assert_eq!(out.status, 0, "{what}: {out}");
+                let left = (k.path().exists(), repo.git(&["for-each-ref", "refs/heads"]));
+                assert!(!left.0 && !repo.has("refs/heads/k"), "{what}\n{}\n{left:?}\n{out}", agents[0]);
+                exists = false;
+            }
+            "new" if exists => {
+                assert_eq!(k.git(&["status", "--porcelain"]), "", "{what}");
+                k.write("src/made.txt", format!("round {round}\n"));
+                k.commit("Work");
+                k.write("left.txt", format!("round {round}\n"));
+                k.write("ignored/left.bin", [1, 2, 3]);
+                work = Some(content(k.path()));
+            }
+            "new" => {}
+            // Removed, restored or as before: whole in every case.
+            _ if exists => {
+                assert_eq!(Some(content(k.path())), work, "{what}");
+                assert_eq!(k.git(&["log", "-1", "--format=%s"]), "Work", "{what}");
+            }
+            _ => {
+                let list = repo.agents(&["restore", "--list", "--json"]).ok().json();
+                assert_eq!(list["removed"][0]["name"], "k", "{what}: {list}");
+            }
+        }
+        if round % 10 == 9 || round + 1 == count {
+            before.still_holds(&repo);
+            // And begin anew with another one.
+            if std::mem::take(&mut exists) {
+                repo.agents(&["rm", "-D", "--force", "k"]).ok();
+            }
+            std::fs::remove_dir_all(repo.join(".git/agents/trash")).unwrap();
+            work = None;
+        }
+    }
+    hits
+}
+
+#[test]
+fn random_kills_of_everything_at_once() {
+    assert!(random_kills(1, 50) > 20);
+}
+
+#[test]
+fn more_random_kills_of_everything_at_once() {
+    assert!(random_kills(2, 50) > 20);
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_a_thousand_random_kills() {
+    let hits: usize = (100..110).map(|seed| random_kills(seed, 100)).sum();
+    eprintln!("1000 runs, {hits} killed in the middle, 0 violations");
 }

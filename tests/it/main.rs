@@ -10,14 +10,24 @@
 )]
 
 mod cli;
+mod create;
 mod kill;
 mod layers;
 mod licences;
 mod lists;
 mod older_git;
+mod remove;
 mod report;
+mod restore;
+mod run_env;
+mod run_json;
+mod run_logs;
+mod state;
 mod streams;
+mod supervise;
 #[allow(dead_code, unused_imports, reason = "no build uses every part of it")]
 mod support;
 mod surroundings;
+mod survival;
+mod talk;
 mod trust;

@@ -94,7 +94,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             }
             Err(e) => {
                 hints.extend(e.hint());
-                results.push(Outcome { name, outcome: "failed", reason: Some(e.to_string()), undo: None });
+                results.push(Outcome { name, outcome: "failed", reason: Some(e.words()), undo: None });
             }
         }
     }

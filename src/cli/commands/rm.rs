@@ -106,7 +106,7 @@ fn one(
     Ok(match remove::remove(ctx, name, options) {
         Err(e) => {
             hints.extend(e.hint());
-            failed(e.to_string())
+            failed(e.words())
         }
         Ok(remove::Outcome::Refused { why, hint }) => {
             hints.push(hint);

@@ -94,7 +94,8 @@ pub fn read_line(format: Format, line: &[u8]) -> Option<Activity> {
 }
 
 fn plain(line: &[u8]) -> Option<Activity> {
-    let text = safe_line(line);
+    // A flood without a newline is looked at no further than it is kept.
+    let text = safe_line(&line[..line.len().min(4 * LINE)]);
     let text = text.trim();
     if text.is_empty() {
         return None;

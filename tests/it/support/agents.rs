@@ -5,13 +5,14 @@ use super::out::Out;
 use super::repo::Repo;
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 
 /// A list for `run -f`: each task is its name, with further attributes after a blank, and its script.
 pub fn list(tasks: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (n, (name, script)) in tasks.iter().enumerate() {
-        let _ = writeln!(out, "{}. Do it {{name={name}}}", n + 1);
+        let _ = writeln!(out, "{}. Do {} {{name={name}}}", n + 1, name.split(' ').next().unwrap_or(name));
         for line in script.lines() {
             let _ = writeln!(out, "   {}", line.trim_start());
         }
@@ -26,10 +27,13 @@ impl Repo<'_> {
         self.agents(&[&["run", "-a", "scripted", "-f", "../tasks.md"], args].concat())
     }
 
-    /// The same beside the test.
+    /// The same beside the test, in a process group of its own, as a shell starts it.
     pub fn run_beside(&self, tasks: &[(&str, &str)], args: &[&str]) -> Background {
         self.write("../tasks.md", list(tasks));
-        self.spawn(&[&["run", "-a", "scripted", "-f", "../tasks.md"], args].concat())
+        let args = [&["run", "-a", "scripted", "-f", "../tasks.md"], args].concat();
+        let mut command = self.env.agents_command(&self.path, &args);
+        command.process_group(0);
+        Background::start(self.env, command)
     }
 
     /// The same left alone as soon as all are accepted.
@@ -78,12 +82,19 @@ impl Repo<'_> {
         let mut last = String::new();
         let what = format!("'{name}' is {state}");
         self.env.until(&what, || {
-            last = self.state(name);
+            // Started beside the test, it may not be there yet.
+            last = if self.agents(&["show", name]).status == 0 { self.state(name) } else { String::new() };
             let settled = ["succeeded", "unchanged", "failed", "stalled", "timed-out", "over-budget", "skipped"];
             let passed = last != state && settled.contains(&last.as_str());
             assert!(!passed, "'{name}' is {last} and not {state}: {}", self.reason(name));
             last == state
         });
+    }
+
+    /// Waits until it is in this state, whatever it has been before.
+    #[track_caller]
+    pub fn becomes(&self, name: &str, state: &str) {
+        self.env.until(&format!("'{name}' is {state}"), || self.state(name) == state);
     }
 
     /// Waits until nobody runs it any more.
@@ -124,10 +135,13 @@ impl Repo<'_> {
         (pid(&address["supervisor"]).unwrap(), pid(&address["assistant"]))
     }
 
-    /// Its worktree.
+    /// Its worktree, as soon as it is there.
     #[track_caller]
     pub fn worktree(&self, name: &str) -> Self {
-        let path = self.agents(&["path", name]).ok().stdout.trim_end().to_owned();
+        let path = self.env.until(&format!("the worktree of '{name}'"), || {
+            let out = self.agents(&["path", name]);
+            (out.status == 0).then(|| out.stdout.trim_end().to_owned())
+        });
         Repo { env: self.env, path: path.into() }
     }
 

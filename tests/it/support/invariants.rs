@@ -39,7 +39,9 @@ pub fn worktrees(repo: &Repo<'_>) -> Vec<PathBuf> {
     let list = repo.try_git(&["worktree", "list", "--porcelain", "-z"]).ok();
     let records = list.stdout.split("\0\0").filter(|r| !r.is_empty());
     let used = records.filter(|r| !r.split('\0').any(|l| l == "bare" || l.starts_with("prunable")));
-    used.filter_map(|r| r.split('\0').find_map(|l| l.strip_prefix("worktree "))).map(PathBuf::from).collect()
+    let paths = used.filter_map(|r| r.split('\0').find_map(|l| l.strip_prefix("worktree "))).map(PathBuf::from);
+    // A locked one is never called prunable.
+    paths.filter(|p| p.is_dir()).collect()
 }
 
 /// A lock or a temporary file of git's or of ours. The names in `refs` and `logs` cannot end so.

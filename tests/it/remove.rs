@@ -1,0 +1,770 @@
+//! `rm`: the table of removal row by row, and what removing things has cost users of comparable tools.
+
+use crate::support::tree::Tree;
+use crate::support::{Before, Env, Out, Repo, assert_same_tree, repo_invariants, tree_state};
+use serde_json::Value;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// A new environment of this name.
+#[track_caller]
+fn agent<'e>(repo: &Repo<'e>, name: &str) -> Repo<'e> {
+    let out = repo.agents(&["new", name]).ok();
+    Repo::at(repo.env, out.stdout.trim_end())
+}
+
+/// One with a commit of its own.
+#[track_caller]
+fn agent_with_commit<'e>(repo: &Repo<'e>, name: &str) -> Repo<'e> {
+    let at = agent(repo, name);
+    at.write(format!("{name}.txt"), format!("made by {name}\n"));
+    at.commit(&format!("Made by {name}"));
+    at
+}
+
+fn status(repo: &Repo<'_>) -> Value {
+    repo.agents(&["status", "--json"]).ok().json()
+}
+
+fn names(repo: &Repo<'_>) -> Vec<String> {
+    status(repo)["agents"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The only tree in the trash.
+#[track_caller]
+fn only_tree(repo: &Repo<'_>) -> PathBuf {
+    let all: Vec<PathBuf> = std::fs::read_dir(repo.join(".git/agents/trash"))
+        .unwrap()
+        .map(|e| e.unwrap().path().join("tree"))
+        .filter(|p| p.is_dir())
+        .collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    all[0].clone()
+}
+
+/// Everything below `code`, but for what a holder of the lock leaves in it and the folder for judging.
+fn everything(env: &Env) -> Tree {
+    let mut tree = tree_state(&env.root().join("code"));
+    tree.retain(|path, _| !path.ends_with(b"/agents/lock") && !path.ends_with(b"/agents/sterile"));
+    tree
+}
+
+#[track_caller]
+fn refused(out: Out, words: &[&str]) -> Out {
+    let out = out.code(128);
+    for w in words {
+        assert!(out.stderr.contains(w), "'{w}' is not said\n{out}");
+    }
+    out
+}
+
+mod table {
+    use super::*;
+
+    #[test]
+    fn a_landed_one_goes_with_its_branch_however_it_landed() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        for (name, how) in [("ff", "--ff-only"), ("merged", "--no-ff")] {
+            let at = agent_with_commit(&repo, name);
+            repo.git(&["merge", "--quiet", "--no-edit", how, name]);
+            let out = repo.agents(&["rm", name]).ok();
+            assert!(out.stderr.contains("with its branch") && out.stderr.contains("undo: git agents restore"), "{out}");
+            assert!(!repo.has(&format!("refs/heads/{name}")) && !at.path().exists());
+            // Its file came with the merge.
+            assert!(repo.join(format!("{name}.txt")).exists());
+        }
+        repo_invariants(&repo);
+    }
+
+    #[test]
+    fn a_fresh_one_goes_with_its_branch() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let at = agent(&repo, "fresh");
+        let results = repo.agents(&["rm", "fresh", "--json"]).ok().json();
+        assert_eq!(results["results"][0]["outcome"], "done");
+        assert_eq!(results["results"][0]["undo"], "git agents restore fresh");
+        assert!(!repo.has("refs/heads/fresh") && !at.path().exists() && names(&repo).is_empty());
+    }
+
+    #[test]
+    fn one_that_has_not_landed_keeps_its_branch_and_says_so() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let at = agent_with_commit(&repo, "work");
+        let tip = at.tip("HEAD");
+        let out = repo.agents(&["rm", "work"]).ok();
+        assert!(out.stderr.contains("its branch stays") && out.stderr.contains("not landed"), "{out}");
+        assert_eq!(repo.tip("refs/heads/work"), tip);
+        assert!(!at.path().exists());
+    }
+
+    #[test]
+    fn files_left_over_keep_the_branch_and_are_named() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let at = agent_with_commit(&repo, "left");
+        repo.git(&["merge", "--quiet", "left"]);
+        at.write("report/x.md", "draft\n");
+        let out = repo.agents(&["rm", "left"]).ok();
+        assert!(out.stderr.contains("its branch stays") && out.stderr.contains("report/x.md"), "{out}");
+        assert!(repo.has("refs/heads/left"));
+    }
+
+    #[test]
+    fn capital_d_takes_the_branch_and_keeps_its_tip() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let at = agent_with_commit(&repo, "gone");
+        let tip = at.tip("HEAD");
+        let before = Before::of(&repo);
+        repo.agents(&["rm", "-D", "gone"]).ok();
+        assert!(!repo.has("refs/heads/gone"));
+        before.still_holds(&repo);
+        let kept = repo.git(&["for-each-ref", "--format=%(refname)", "--contains", &tip]);
+        assert!(kept.starts_with("refs/agents/removed/"), "{kept}");
+    }
+
+    #[test]
+    fn a_running_one_is_refused_until_it_is_stopped() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let go = env.root().join("go");
+        let task = format!("WRITE: half.txt: half\nWAITFILE: {}", go.display());
+        repo.agents(&["run", "-d", "-a", "scripted", &task]).ok();
+        let name = names(&repo).remove(0);
+        let path = PathBuf::from(status(&repo)["agents"][0]["worktree"].as_str().unwrap());
+        env.until("it has begun", || path.join("half.txt").exists());
+        for flags in [&[][..], &["-D"], &["--force"]] {
+            let args = [&["rm", name.as_str()], flags].concat();
+            refused(repo.agents(&args), &["is running", "--stop"]);
+        }
+        assert!(path.join("half.txt").exists());
+        repo.agents(&["rm", "--stop", &name]).ok();
+        assert!(!path.exists() && only_tree(&repo).join("half.txt").exists());
+        env.until("nothing runs", || env.processes().is_empty());
+    }
+
+    #[test]
+    fn a_lock_is_a_wish_that_no_flag_passes() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let at = agent_with_commit(&repo, "locked");
+        repo.git(&["merge", "--quiet", "locked"]);
+        repo.git(&["worktree", "lock", "--reason", "back in May", at.path().to_str().unwrap()]);
+        let before = everything(&env);
+        for flags in [&[][..], &["-D"], &["--force"], &["--stop"], &["-D", "--force", "--stop"]] {
+            let out = refused(repo.agents(&[&["rm", "locked"], flags].concat()), &["locked", "back in May"]);
+            assert!(out.stderr.contains("git worktree unlock"), "{out}");
+        }
+        assert_same_tree(&before, &everything(&env));
+        repo.git(&["worktree", "unlock", at.path().to_str().unwrap()]);
+        repo.agents(&["rm", "locked"]).ok();
+    }
+
+    #[test]
+    fn what_was_adopted_stays_where_it_is() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        repo.git(&["worktree", "add", "--quiet", "-b", "mine", "../mine"]);
+        let mine = Repo::at(&env, env.root().join("code/mine"));
+        mine.write("work.txt", "mine\n");
+        let before = everything(&env);
+        repo.agents(&["adopt", "../mine"]).ok();
+        let out = repo.agents(&["rm", "-D", "mine"]).ok();
+        assert!(out.stderr.contains("its worktree and branch stay"), "{out}");
+        assert!(names(&repo).is_empty() && repo.has("refs/heads/mine"));
+        let after = tree_state(mine.path());
+        let prefix = b"mine/".as_slice();
+        let was: Tree = before.into_iter().filter_map(|(k, v)| Some((k.strip_prefix(prefix)?.to_vec(), v))).collect();
+        assert_same_tree(&was, &after);
+        assert_eq!(mine.git(&["status", "--porcelain"]), "?? work.txt");
+        assert!(!repo.join(".git/worktrees/mine/agents-token").exists());
+
+        // By force the tree goes too, to the trash; the branch is not ours.
+        repo.agents(&["adopt", "../mine"]).ok();
+        repo.agents(&["rm", "--force", "mine"]).ok();
+        assert!(!mine.path().exists() && repo.has("refs/heads/mine"));
+        repo.agents(&["restore", "mine"]).ok();
+        assert_same_tree(&was, &tree_state(mine.path()));
+    }
+
+    #[test]
+    fn a_locked_worktree_of_someones_is_released_all_the_same() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        repo.git(&["worktree", "add", "--quiet", "-b", "mine", "../mine"]);
+        repo.git(&["worktree", "lock", "--reason", "mine", "../mine"]);
+        repo.agents(&["adopt", "../mine"]).ok();
+        refused(repo.agents(&["rm", "--force", "mine"]), &["locked"]);
+        repo.agents(&["rm", "mine"]).ok();
+        assert_eq!(std::fs::read_to_string(repo.join(".git/worktrees/mine/locked")).unwrap().trim_end(), "mine");
+    }
+
+    #[test]
+    fn a_dry_run_changes_not_a_byte() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        agent(&repo, "fresh");
+        agent_with_commit(&repo, "work").write("new.txt", "new\n");
+        repo.git(&["worktree", "add", "--quiet", "-b", "mine", "../mine"]);
+        repo.agents(&["adopt", "mine"]).ok();
+        let before = everything(&env);
+        let out = repo.agents(&["rm", "--dry-run", "-D", "--force", "fresh", "work", "mine"]).ok();
+        assert!(out.stderr.contains("'fresh' would be moved to the trash, with its branch"), "{out}");
+        assert!(!out.stderr.contains("undo:"), "{out}");
+        assert_same_tree(&before, &everything(&env));
+    }
+
+    #[test]
+    fn standing_in_it_is_no_obstacle() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let at = agent(&repo, "here");
+        let out = at.agents(&["rm", "@"]).ok();
+        assert!(out.stderr.contains(&format!("cd {}", repo.path().display())), "{out}");
+        // The shell is in the trash now: still one clear line, or an answer, but no panic.
+        let out = repo.agents_in(&only_tree(&repo), &["status"]);
+        assert!(out.status == 128 && out.stderr.lines().count() <= 2 && !out.stderr.contains("panicked"), "{out}");
+        repo.agents(&["restore", "here"]).ok();
+        assert!(at.path().exists());
+    }
+}
+
+mod operations {
+    use super::*;
+
+    /// Puts `at` into the middle of each operation in turn.
+    fn begin(at: &Repo<'_>, operation: &str) {
+        let clash = |text: &str| {
+            at.write("src/b.txt", text);
+            at.commit("Clash");
+        };
+        match operation {
+            "bisect" => drop(at.git(&["bisect", "start", "HEAD", "HEAD~2"])),
+            "am" => {
+                clash("theirs\n");
+                let patch = at.git(&["format-patch", "-1", "--stdout"]) + "\n";
+                at.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+                clash("ours\n");
+                std::fs::write(at.env.root().join("patch"), patch).unwrap();
+                at.try_git(&["am", "--quiet", at.env.root().join("patch").to_str().unwrap()]).code(128);
+            }
+            _ => {
+                at.git(&["switch", "--quiet", "-c", "theirs"]);
+                clash("theirs\n");
+                at.git(&["switch", "--quiet", "-"]);
+                clash("ours\n");
+                let out = match operation {
+                    "merge" => at.try_git(&["merge", "theirs"]),
+                    "cherry-pick" => at.try_git(&["cherry-pick", "theirs"]),
+                    "rebase" => at.try_git(&["rebase", "theirs"]),
+                    "revert" => {
+                        at.write("src/b.txt", "later\n");
+                        at.commit("Later");
+                        at.try_git(&["revert", "--no-edit", "HEAD~1"])
+                    }
+                    other => panic!("{other}"),
+                };
+                out.code(1);
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_rebase_was_looked_for() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        for operation in ["bisect", "am", "merge", "cherry-pick", "rebase", "revert"] {
+            let at = agent(&repo, operation);
+            begin(&at, operation);
+            let (tree, said) = (tree_state(at.path()), at.git(&["status"]));
+            refused(repo.agents(&["rm", "-D", operation]), &[&format!("in the middle of a {operation}"), "--force"]);
+            assert_same_tree(&tree, &tree_state(at.path()));
+            repo.agents(&["rm", "--force", operation]).ok();
+            assert!(!at.path().exists(), "{operation}");
+            repo.git(&["reflog", "expire", "--expire=now", "--all"]);
+            repo.git(&["gc", "--quiet", "--prune=now"]);
+            repo.agents(&["restore", operation]).ok();
+            assert_same_tree(&tree, &tree_state(at.path()));
+            assert_eq!(at.git(&["status"]), said, "{operation}");
+            repo.git(&["fsck", "--full", "--strict"]);
+            if operation != "bisect" {
+                at.git(&[operation, "--abort"]);
+            }
+            if repo.has("refs/heads/theirs") {
+                repo.git(&["branch", "--quiet", "-D", "theirs"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_files_of_a_dirty_tree_that_had_landed_were_lost() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent_with_commit(&repo, "t");
+    repo.git(&["merge", "--quiet", "t"]);
+    at.write("src/a.txt", "edit\n");
+    at.write("new.txt", "new\n");
+    let tree = tree_state(at.path());
+    let out = repo.agents(&["rm", "t"]).ok();
+    assert!(out.stderr.contains("new.txt") && out.stderr.contains("src/a.txt"), "{out}");
+    assert_same_tree(&tree, &tree_state(&only_tree(&repo)));
+    repo.agents(&["restore", "t"]).ok();
+    assert_same_tree(&tree, &tree_state(at.path()));
+}
+
+#[test]
+fn files_that_git_was_told_not_to_show_were_taken_for_nothing() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "status.showUntrackedFiles", "no"]);
+    std::fs::write(repo.join(".git/info/exclude"), "*.note\n").unwrap();
+    for (name, hide) in [("assumed", "--assume-unchanged"), ("skipped", "--skip-worktree")] {
+        let at = agent(&repo, name);
+        at.git(&["update-index", hide, "src/a.txt"]);
+        at.write("src/a.txt", "hidden edit\n");
+        assert_eq!(at.git(&["status", "--porcelain"]), "");
+        let out = repo.agents(&["rm", name]).ok();
+        assert!(out.stderr.contains("src/a.txt") && out.stderr.contains("its branch stays"), "{out}");
+    }
+    let at = agent(&repo, "excluded");
+    at.write("a.note", "excluded by a file that nobody else has\n");
+    let out = repo.agents(&["rm", "excluded"]).ok();
+    assert!(out.stderr.contains("a.note"), "{out}");
+    let at = agent(&repo, "untracked");
+    at.write("plain.txt", "untracked\n");
+    let out = repo.agents(&["rm", "untracked"]).ok();
+    assert!(out.stderr.contains("plain.txt"), "{out}");
+    repo.agents(&["restore", "untracked"]).ok();
+    assert_eq!(at.read("plain.txt"), "untracked\n");
+}
+
+#[test]
+fn a_lock_of_a_dead_owner_kept_its_tree_for_ever() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "dead");
+    let id = repo.git(&["config", "agent.dead.id"]);
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let reason = |pid: u32, boot: &str| format!("git-agents {id} {} {pid}:1", boot.trim());
+    let lock = |text: &str| std::fs::write(repo.join(".git/worktrees/dead/locked"), text).unwrap();
+    // Ours, but of another agent, and in a form that is nearly ours: a person's.
+    for text in ["added with --lock", "git-agents pid=999999 start=1", "git-agents 0123 x 1:1"] {
+        lock(text);
+        refused(repo.agents(&["rm", "dead"]), &["locked"]);
+    }
+    lock(&reason(999_999, &boot));
+    repo.agents(&["rm", "dead"]).ok();
+    assert!(!at.path().exists());
+    repo.agents(&["restore", "dead"]).ok();
+    // An owner of an earlier boot is as dead.
+    lock(&reason(1, "00000000-0000-0000-0000-000000000000"));
+    repo.agents(&["rm", "dead"]).ok();
+}
+
+#[test]
+fn a_locked_tree_on_an_absent_disk_was_pruned() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent_with_commit(&repo, "disk");
+    repo.git(&["worktree", "lock", "--reason", "portable disk", at.path().to_str().unwrap()]);
+    let away = env.root().join("away");
+    std::fs::rename(at.path(), &away).unwrap();
+    let out = refused(repo.agents(&["rm", "-D", "--force", "disk"]), &["portable disk"]);
+    assert!(out.stderr.contains("git worktree unlock"), "{out}");
+    std::fs::rename(&away, at.path()).unwrap();
+    assert_eq!(at.git(&["log", "-1", "--format=%s"]), "Made by disk");
+}
+
+#[test]
+fn trees_made_by_hand_in_the_same_folder_were_swept_away() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let done = agent(&repo, "done");
+    let other = agent_with_commit(&repo, "other");
+    let hand = done.path().with_file_name("hand-made");
+    repo.git(&["worktree", "add", "--quiet", "-b", "mine", hand.to_str().unwrap()]);
+    repo.git(&["merge", "--quiet", "other"]);
+    std::fs::write(hand.join("f"), "mine\n").unwrap();
+    let (mine, others) = (tree_state(&hand), tree_state(other.path()));
+    repo.agents(&["rm", "done"]).ok();
+    refused(repo.agents(&["rm", "mine"]), &["mine"]);
+    refused(repo.agents(&["rm", "hand-made"]), &["hand-made"]);
+    assert_same_tree(&mine, &tree_state(&hand));
+    assert_same_tree(&others, &tree_state(other.path()));
+    let status = status(&repo);
+    assert_eq!(status["unmanaged"][0]["branch"], "mine");
+    assert_eq!(names(&repo), ["other"]);
+}
+
+#[test]
+fn the_repository_had_moved_to_where_a_worktree_used_to_be() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "dev");
+    std::fs::remove_dir_all(at.path()).unwrap();
+    std::fs::rename(repo.path(), at.path()).unwrap();
+    let moved = at;
+    let before = tree_state(moved.path());
+    let out = moved.agents(&["rm", "-D", "--force", "dev"]);
+    assert_eq!(out.status, 128, "{out}");
+    assert_same_tree(&before, &tree_state(moved.path()));
+    assert!(moved.join(".git/HEAD").exists());
+    moved.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn the_recorded_branch_was_deleted_while_another_one_was_checked_out() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent_with_commit(&repo, "task-a");
+    let tip = at.tip("HEAD");
+    at.git(&["switch", "--quiet", "-c", "other", "main"]);
+    at.write("o.txt", "other\n");
+    let other = at.commit("On the other");
+    let before = Before::of(&repo);
+    let out = repo.agents(&["rm", "task-a"]).ok();
+    assert!(out.stderr.contains("'other' checked out") && out.stderr.contains("its branch stays"), "{out}");
+    assert_eq!((repo.tip("refs/heads/task-a"), repo.tip("refs/heads/other")), (tip.clone(), other.clone()));
+    repo.agents(&["restore", "task-a"]).ok();
+    // By explicit order the recorded one goes, the other does not, and no commit is lost.
+    repo.agents(&["rm", "-D", "task-a"]).ok();
+    assert!(!repo.has("refs/heads/task-a"));
+    assert_eq!(repo.tip("refs/heads/other"), other);
+    before.still_holds(&repo);
+    repo.git(&["gc", "--quiet", "--prune=now"]);
+    before.still_holds(&repo);
+    repo.agents(&["restore", "task-a"]).ok();
+    assert_eq!(repo.tip("refs/heads/task-a"), tip);
+    assert_eq!(at.git(&["branch", "--show-current"]), "other");
+}
+
+#[test]
+fn commits_on_no_branch_were_lost_with_the_tree() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "loose");
+    at.git(&["switch", "--quiet", "--detach"]);
+    at.write("d.txt", "detached\n");
+    let detached = at.commit("Detached");
+    at.git(&["reset", "--quiet", "--hard", "main"]);
+    at.write("e.txt", "another\n");
+    let second = at.commit("Another");
+    at.git(&["update-ref", "refs/worktree/mine", &detached]);
+    at.git(&["switch", "--quiet", "loose"]);
+    let before = Before::of(&repo);
+    repo.agents(&["rm", "-D", "loose"]).ok();
+    repo.git(&["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(&["gc", "--quiet", "--prune=now"]);
+    before.still_holds(&repo);
+    for c in [&detached, &second] {
+        assert!(repo.has(&format!("{c}^{{commit}}")), "{c}");
+    }
+    repo.agents(&["restore", "loose"]).ok();
+    assert_eq!(at.tip("refs/worktree/mine"), detached);
+    assert!(at.git(&["reflog", "HEAD"]).contains("Another"));
+    repo_invariants(&repo);
+}
+
+#[test]
+fn what_was_written_between_the_check_and_the_removal_was_destroyed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent_with_commit(&repo, "busy");
+    // Writes and commits as fast as it can, and keeps count elsewhere; it is in the tree, wherever that goes.
+    let script = env.script(
+        "busy-writer",
+        "#!/bin/sh\ni=0; count=$1; stop=$2\nwhile [ ! -e \"$stop\" ]; do\n i=$((i+1)); echo $i >f-$i && echo $i >>\"$count\"\ndone\n",
+    );
+    let (count, stop) = (env.root().join("count"), env.root().join("stop"));
+    let mut command = env.command(&script, at.path());
+    command.arg(&count).arg(&stop);
+    let writer = crate::support::env::Background::start(&env, command);
+    let lines = || std::fs::read_to_string(&count).unwrap_or_default().lines().count();
+    env.until("it writes", || lines() > 20);
+    let out = repo.agents(&["rm", "-D", "busy"]).ok();
+    assert!(out.stderr.contains("still working in its directory"), "{out}");
+    let then = lines();
+    env.until("it writes on", || lines() > then + 20);
+    std::fs::write(&stop, "").unwrap();
+    writer.finish(&env).ok();
+    let tree = only_tree(&repo);
+    let lost: Vec<usize> = (1..=lines()).filter(|i| !tree.join(format!("f-{i}")).exists()).collect();
+    assert!(lost.is_empty(), "{lost:?} of {}", lines());
+    assert!(!at.path().exists(), "nothing was left half removed");
+}
+
+#[test]
+fn a_commit_that_arrived_late_was_deleted_with_its_branch() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "late");
+    // A git that commits on the branch right after the capture was taken and before the branch is deleted.
+    let real = env.git_program();
+    env.script(
+        "git",
+        &format!(
+            "#!/bin/sh\ncase \" $* \" in *' update-ref --no-deref -d refs/heads/late '*)\n  new=$({real} --git-dir={g} commit-tree -p refs/heads/late -m Late refs/heads/late^{{tree}})\n  {real} --git-dir={g} update-ref refs/heads/late $new ;;\nesac\nexec {real} \"$@\"\n",
+            real = real.display(),
+            g = repo.join(".git").display()
+        ),
+    );
+    // Not through git: that would put its own directory of programs in front.
+    let mut command = env.command(env!("CARGO_BIN_EXE_git-agents"), repo.path());
+    let path = std::iter::once(env.root().join("bin")).chain(std::env::split_paths(env.path()));
+    command.args(["rm", "late"]).env("PATH", std::env::join_paths(path).unwrap());
+    crate::support::env::run(command, b"").ok();
+    std::fs::remove_file(env.root().join("bin/git")).unwrap();
+    assert!(!at.path().exists());
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "refs/heads/late"]), "Late", "the branch had moved: it stays");
+}
+
+#[test]
+fn half_of_it_was_gone_and_every_retry_failed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let one = agent_with_commit(&repo, "no-entry");
+    let two = agent_with_commit(&repo, "no-tree");
+    std::fs::remove_dir_all(repo.join(".git/worktrees/no-entry")).unwrap();
+    std::fs::remove_dir_all(two.path()).unwrap();
+    let states = status(&repo);
+    for a in states["agents"].as_array().unwrap() {
+        assert_eq!(a["zombie"], "missing", "{a}");
+    }
+    let left = tree_state(one.path());
+    repo.agents(&["rm", "no-entry", "no-tree"]).ok();
+    assert!(names(&repo).is_empty());
+    // Not landed: the branches stay; the directory that belongs to nobody is not touched.
+    assert!(repo.has("refs/heads/no-entry") && repo.has("refs/heads/no-tree"));
+    assert_same_tree(&left, &tree_state(one.path()));
+    repo.agents(&["new", "again", "--base", "no-entry"]).ok();
+}
+
+#[test]
+fn a_deleted_folder_blocked_its_own_recreation() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent_with_commit(&repo, "t");
+    let other = agent_with_commit(&repo, "away");
+    let tip = at.tip("HEAD");
+    std::fs::remove_dir_all(at.path()).unwrap();
+    std::fs::rename(other.path(), env.root().join("away")).unwrap();
+    repo.agents(&["rm", "t"]).ok();
+    repo.agents(&["adopt", "t"]).ok();
+    assert_eq!(at.tip("HEAD"), tip);
+    assert_eq!(at.read("t.txt"), "made by t\n");
+    // No other entry went with it.
+    std::fs::rename(env.root().join("away"), other.path()).unwrap();
+    assert_eq!(other.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_removed_one_whose_folder_was_gone_comes_back_with_its_committed_files() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent_with_commit(&repo, "t");
+    let tree = tree_state(at.path());
+    std::fs::remove_dir_all(at.path()).unwrap();
+    repo.agents(&["rm", "-D", "t"]).ok();
+    assert!(!repo.has("refs/heads/t"));
+    repo.agents(&["restore", "t"]).ok();
+    assert_same_tree(&tree, &tree_state(at.path()));
+    assert_eq!(at.git(&["status", "--porcelain"]), "");
+    assert_eq!(at.git(&["log", "-1", "--format=%s"]), "Made by t");
+}
+
+#[test]
+fn collecting_garbage_pruned_the_tree_of_a_running_agent() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let go = env.root().join("go");
+    let task = format!("WRITE: half.txt: half\nWAITFILE: {}", go.display());
+    repo.agents(&["run", "-d", "-a", "scripted", &task]).ok();
+    let path = PathBuf::from(status(&repo)["agents"][0]["worktree"].as_str().unwrap());
+    env.until("it has begun", || path.join("half.txt").exists());
+    let away = path.with_extension("away");
+    std::fs::rename(&path, &away).unwrap();
+    repo.git(&["-c", "gc.worktreePruneExpire=now", "gc", "--quiet"]);
+    repo.git(&["worktree", "prune", "--expire=now"]);
+    std::fs::rename(&away, &path).unwrap();
+    assert_eq!(Repo::at(&env, &path).git(&["status", "--porcelain"]), "?? half.txt");
+    std::fs::write(&go, "").unwrap();
+    repo.agents(&["wait"]);
+}
+
+#[test]
+fn deleting_followed_a_link_out_of_the_tree() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("ignored/shared/lib.js", "shared\n");
+    let at = agent(&repo, "links");
+    symlink(repo.join("ignored"), at.join("ignored")).unwrap();
+    symlink("/", at.join("root")).unwrap();
+    let before = tree_state(&repo.join("ignored"));
+    repo.agents(&["rm", "links"]).ok();
+    assert_same_tree(&before, &tree_state(&repo.join("ignored")));
+    repo.agents(&["restore", "links"]).ok();
+    assert_eq!(std::fs::read_link(at.join("ignored")).unwrap(), repo.join("ignored"));
+}
+
+#[test]
+fn the_registered_path_had_become_a_link_to_another_tree() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (a, b) = (agent(&repo, "a"), agent_with_commit(&repo, "b"));
+    std::fs::remove_dir_all(a.path()).unwrap();
+    symlink("b", a.path()).unwrap();
+    let before = tree_state(b.path());
+    for flags in [&[][..], &["-D"], &["--force"]] {
+        refused(repo.agents(&[&["rm", "a"], flags].concat()), &["link"]);
+    }
+    assert_same_tree(&before, &tree_state(b.path()));
+    assert_eq!(names(&repo), ["a", "b"]);
+    assert_eq!(b.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_tree_that_belongs_to_another_repository_now_was_removed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "k");
+    let other = env.repo("y");
+    std::fs::remove_dir_all(at.path()).unwrap();
+    other.git(&["worktree", "add", "--quiet", "-b", "theirs", at.path().to_str().unwrap()]);
+    let before = tree_state(at.path());
+    refused(repo.agents(&["rm", "-D", "--force", "k"]), &["belongs to"]);
+    assert_same_tree(&before, &tree_state(at.path()));
+    assert_eq!(at.git(&["branch", "--show-current"]), "theirs");
+}
+
+#[test]
+fn another_worktree_below_went_with_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "outer");
+    let inner = at.join("ignored/inner");
+    repo.git(&["worktree", "add", "--quiet", "-b", "inner", inner.to_str().unwrap()]);
+    let before = everything(&env);
+    refused(repo.agents(&["rm", "-D", "--force", "outer"]), &["inner"]);
+    assert_same_tree(&before, &everything(&env));
+    assert_eq!(Repo::at(&env, inner).git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn the_branch_was_gone_when_its_session_was_over() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "agents.uncommitted", "keep"]);
+    let task = "WRITE: made.txt: made\nCOMMIT: Made\nWRITE: left.txt: not committed";
+    repo.agents(&["run", "-a", "scripted", task]).ok();
+    let a = status(&repo)["agents"][0].clone();
+    assert_eq!(a["run"]["state"], "succeeded");
+    assert_eq!((&a["ahead"], &a["dirty"]["untracked"]), (&1.into(), &1.into()));
+    let (name, branch) = (a["name"].as_str().unwrap(), a["branch"].as_str().unwrap());
+    let tip = repo.tip(branch);
+    let out = repo.agents(&["rm", name]).ok();
+    assert!(out.stderr.contains("not landed") && out.stderr.contains("left.txt"), "{out}");
+    assert_eq!(repo.tip(branch), tip);
+    assert_eq!(std::fs::read_to_string(only_tree(&repo).join("left.txt")).unwrap(), "not committed\n");
+}
+
+#[test]
+fn a_tree_with_foreign_line_endings_could_never_be_removed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("doc.md", "a\r\nb\r\n");
+    repo.commit("CRLF stored");
+    repo.write(".gitattributes", "*.md text eol=lf\n");
+    repo.commit("And a rule against it");
+    let at = agent(&repo, "eol");
+    // Looked at anew, it is another file than the one that was checked out a moment ago.
+    at.write("doc.md", "a\r\nb\r\n");
+    assert!(at.git(&["status", "--porcelain"]).contains("doc.md"), "the set-up is as reported");
+    let tree = tree_state(at.path());
+    repo.agents(&["rm", "eol"]).ok();
+    repo.agents(&["restore", "eol"]).ok();
+    assert_same_tree(&tree, &tree_state(at.path()));
+}
+
+#[test]
+fn the_folder_of_an_entry_was_guessed_from_its_name() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    // Takes the id that git would give to the agent's entry.
+    repo.git(&["worktree", "add", "--quiet", "-b", "a", "../elsewhere/api"]);
+    let at = agent(&repo, "api");
+    assert!(repo.join(".git/worktrees/api1").is_dir());
+    let before = tree_state(&env.root().join("code/elsewhere/api"));
+    repo.agents(&["rm", "-D", "api"]).ok();
+    assert!(!at.path().exists() && repo.join(".git/worktrees/api").is_dir());
+    assert_same_tree(&before, &tree_state(&env.root().join("code/elsewhere/api")));
+    repo.agents(&["restore", "api"]).ok();
+    assert_eq!(at.git(&["branch", "--show-current"]), "api");
+}
+
+#[test]
+fn links_written_relatively_were_taken_for_dead() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent_with_commit(&repo, "rel");
+    let entry = repo.join(".git/worktrees/rel");
+    std::fs::write(at.join(".git"), "gitdir: ../../x/.git/worktrees/rel\n").unwrap();
+    std::fs::write(entry.join("gitdir"), "../../../../x.agents/rel/.git\n").unwrap();
+    let a = status(&repo)["agents"][0].clone();
+    assert_eq!((a["zombie"].clone(), a["ahead"].clone()), (Value::Null, 1.into()));
+    at.write("new.txt", "new\n");
+    let tree = tree_state(at.path());
+    repo.agents(&["rm", "rel"]).ok();
+    assert!(!at.path().exists() && !entry.exists());
+    repo.agents(&["restore", "rel"]).ok();
+    assert_same_tree(&tree, &tree_state(at.path()));
+    assert_eq!(at.git(&["status", "--porcelain"]), "?? new.txt");
+    // And where its place is taken, both links follow.
+    repo.agents(&["rm", "rel"]).ok();
+    std::fs::create_dir(at.path()).unwrap();
+    repo.agents(&["restore", "rel"]).ok();
+    let moved = PathBuf::from(status(&repo)["agents"][0]["worktree"].as_str().unwrap());
+    assert_ne!(moved, at.path());
+    assert_eq!(Repo::at(&env, &moved).git(&["status", "--porcelain"]), "?? new.txt");
+}
+
+#[test]
+fn removing_many_stopped_at_the_first_that_was_refused() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let locked = agent(&repo, "locked");
+    agent(&repo, "free");
+    repo.git(&["worktree", "lock", locked.path().to_str().unwrap()]);
+    let out = repo.agents(&["rm", "--json", "locked", "free"]).code(128);
+    let results = out.json()["results"].clone();
+    assert_eq!((&results[0]["outcome"], &results[1]["outcome"]), (&"refused".into(), &"done".into()));
+    assert_eq!(names(&repo), ["locked"]);
+    refused(repo.agents(&["rm", "nobody"]), &["nobody"]);
+    repo.agents(&["rm"]).code(129);
+}
+
+#[test]
+fn a_tree_on_another_file_system_goes_into_a_folder_beside_it() {
+    let shm = Path::new("/dev/shm");
+    let env = Env::new();
+    let repo = env.repo("x");
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(there) = tempfile::tempdir_in(shm) else { return };
+    if std::fs::metadata(shm).unwrap().dev() == std::fs::metadata(repo.path()).unwrap().dev() {
+        return;
+    }
+    let dir = there.path().canonicalize().unwrap();
+    repo.git(&["config", "agents.worktreeDir", &format!("{}/{{{{ slug }}}}", dir.display())]);
+    let at = agent_with_commit(&repo, "far");
+    assert!(at.path().starts_with(&dir), "{}", at.path().display());
+    at.write("ignored/key", "k\n");
+    let tree = tree_state(at.path());
+    repo.agents(&["rm", "far"]).ok();
+    assert!(!at.path().exists());
+    repo.agents(&["restore", "far"]).ok();
+    assert_same_tree(&tree, &tree_state(at.path()));
+    repo_invariants(&repo);
+}
