@@ -185,6 +185,11 @@ impl Ui {
         }
     }
 
+    /// The terminal's bell.
+    pub fn ring(&self) {
+        let _ = std::io::stderr().lock().write_all(b"\x07");
+    }
+
     /// A line on standard error, as it is.
     pub fn err(&self, text: &str) {
         let mut e = std::io::stderr().lock();

@@ -158,7 +158,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         return Ok(if refused.is_empty() { code::DONE } else { code::NO });
     }
     let ids = handed.iter().filter(|h| h.accepted.is_ok()).map(|h| (h.id.clone(), h.name.clone())).collect();
-    let look = FollowOptions { json: args.json, timeout: None, any: false, batch: Some(batch.number) };
+    let look =
+        FollowOptions { json: args.json, timeout: None, any: false, batch: Some(batch.number), bell: rings(&loaded) };
     let end = follow::follow(s, &ctx, ids, &look, &signals)?;
     if let Some(signal) = end.interrupted {
         return Ok(128 + signal);
@@ -181,6 +182,11 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
 /// The run of the demo: its list, with the scripted assistant.
 pub fn demo(s: &Session, list: &std::path::Path) -> Result<i32, CliError> {
     run(s, &Args { file: Some(list.to_owned()), assistant: Some("scripted".into()), nested: true, ..Args::default() })
+}
+
+/// Whether the user wants to hear of it.
+pub fn rings(loaded: &crate::ops::Loaded) -> bool {
+    loaded.settings.notify.as_deref() == Some("bell")
 }
 
 /// `3 agents`, `1 agent`.
