@@ -113,6 +113,7 @@ pub fn if_needed(ctx: &Context) -> Result<()> {
 
 fn finish_restoring(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     if let Some((dir, entry)) = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id) {
+        unfinished::heal_locks(ctx, r)?;
         return restore::finish(ctx, held, r.clone(), &dir, &entry);
     }
     Ok(ctx.state.register(held, &Registration { doing: None, path: None, ..r.clone() })?)

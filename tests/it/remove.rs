@@ -357,7 +357,8 @@ fn a_lock_of_a_dead_owner_kept_its_tree_for_ever() {
         refused(repo.agents(&["rm", "dead"]), &["locked"]);
     }
     lock(&reason(999_999, &boot));
-    repo.agents(&["rm", "dead"]).ok();
+    let out = repo.agents(&["rm", "dead"]).ok();
+    assert!(out.stderr.contains("released from the lock"), "{out}");
     assert!(!at.path().exists());
     repo.agents(&["restore", "dead"]).ok();
     // An owner of an earlier boot is as dead.

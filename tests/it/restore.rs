@@ -189,7 +189,7 @@ fn step(at: &Repo<'_>, random: &mut Random, i: usize) -> &'static str {
             "a reference of its own"
         }
         _ => {
-            at.git(&["write-tree"]);
+            at.try_git(&["write-tree"]);
             "a tree from the index"
         }
     }
