@@ -26,6 +26,8 @@ pub struct Options {
     pub any: bool,
     /// For the words.
     pub batch: Option<u64>,
+    /// Ring the terminal's bell when an agent ends or needs somebody: `agents.notify = bell`.
+    pub bell: bool,
 }
 
 /// How looking on ended.
@@ -182,6 +184,9 @@ fn turn(s: &Session, a: &mut Seen, record: Option<Record>, options: &Options) ->
     a.reason = record.as_ref().and_then(|r| r.reason.clone());
     a.record = record;
     a.since = Instant::now();
+    if options.bell && s.ui.err_tty && a.state.is_some_and(|st| st.is_final() || st == RunState::NeedsInput) {
+        s.ui.ring();
+    }
     if options.json {
         let kind = if a.state.is_some_and(RunState::is_settled) { "end" } else { "state" };
         let r = a.record.as_ref();

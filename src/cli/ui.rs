@@ -136,15 +136,14 @@ impl Ui {
     }
 
     /// Writes a long answer, through git's pager where that is a person's wish.
-    pub fn page(&self, text: &str, repo_dir: &Path) -> Result<(), CliError> {
+    pub fn page(&self, text: &str) -> Result<(), CliError> {
         let height = usize::from(terminal_size().1);
         if !self.out_tty || std::env::var_os("GIT_PAGER_IN_USE").is_some() || text.lines().count() < height {
             return self.out(text);
         }
-        let pager = crate::git::command::Call::user_visible(repo_dir, ["var", "GIT_PAGER"]).env_remove("GIT_PAGER");
         let pager = match std::env::var("GIT_PAGER") {
             Ok(p) => p,
-            Err(_) => pager.text().unwrap_or_default(),
+            Err(_) => crate::git::command::Call::users_program("GIT_PAGER").text().unwrap_or_default(),
         };
         if pager.is_empty() || pager == "cat" {
             return self.out(text);
@@ -184,6 +183,11 @@ impl Ui {
         if !self.quiet {
             self.err(&format!("undo: {}", crate::model::text::safe_line(command.as_bytes())));
         }
+    }
+
+    /// The terminal's bell.
+    pub fn ring(&self) {
+        let _ = std::io::stderr().lock().write_all(b"\x07");
     }
 
     /// A line on standard error, as it is.

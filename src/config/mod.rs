@@ -23,7 +23,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Mistakes in the project's file, all of them.
-    #[error("{}", listed(.mistakes))]
+    #[error("{}", with_hints(.mistakes))]
     Project {
         /// In the order of their lines.
         mistakes: Vec<Mistake>,
@@ -57,7 +57,6 @@ impl Error {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            // Several hints under one error would not say which mistake they belong to.
             Error::Project { mistakes } if mistakes.len() == 1 => mistakes.iter().find_map(|m| m.hint.clone()),
             Error::Settings { problems } => problems.iter().find_map(settings::BadValue::hint),
             Error::Template(template::Error::Forbidden { .. }) => {
@@ -67,6 +66,16 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// Several hints under one error would not say which mistake they belong to: each stands beside its own.
+fn with_hints(mistakes: &[Mistake]) -> String {
+    let several = mistakes.len() > 1;
+    let line = |m: &Mistake| match m.hint.as_ref().filter(|_| several) {
+        Some(hint) => format!("{m} ({hint})"),
+        None => m.to_string(),
+    };
+    mistakes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn listed<T: std::fmt::Display>(items: &[T]) -> String {

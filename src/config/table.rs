@@ -71,7 +71,7 @@ settings! {
     UNCOMMITTED: "agents.uncommitted", None, "GIT_AGENTS_UNCOMMITTED", Some("commit"), anywhere,
         "what becomes of uncommitted work when an assistant ends: 'commit' or 'keep'";
     NOTIFY: "agents.notify", None, "GIT_AGENTS_NOTIFY", None, user,
-        "a command that is run when an agent needs you or a batch is settled";
+        "what happens when an agent ends or needs you: 'bell', 'desktop', or a command that gets the event as JSON on its input";
     SIGN: "agents.sign", None, "GIT_AGENTS_SIGN", Some("false"), user,
         "whether commits made for an assistant are signed";
     ENV_ALLOW: "agents.envAllow", None, "GIT_AGENTS_ENV_ALLOW", None, user,
@@ -79,7 +79,7 @@ settings! {
     CAPTURE_MAX_FILE: "agents.captureMaxFile", None, "GIT_AGENTS_CAPTURE_MAX_FILE", Some("50MiB"), anywhere,
         "the largest file a capture takes; larger ones are listed";
     COPY_SECRETS: "agents.copySecrets", None, "GIT_AGENTS_COPY_SECRETS", None, user,
-        "whether files that look like production secrets are copied too; without it that is asked";
+        "whether files that look like production secrets are copied too; without it they are left out, and that is said";
     THROW_AWAY: "agents.throwAway", None, "GIT_AGENTS_THROW_AWAY", None, user,
         "untracked files that are not work, gitignore patterns, on top of the approved ones of the project";
     QUESTION_GRACE: "agents.questionGrace", None, "GIT_AGENTS_QUESTION_GRACE", Some("1m"), anywhere,

@@ -82,7 +82,7 @@ pub fn take(
         if !named.is_empty() {
             kept.push(stream.keep_blobs(options.reference, &named));
         }
-        let (commits, trees) = own(objects, &entry.admin, head, options.also);
+        let (commits, trees) = own(repo, objects, entry, head, options.also);
         kept.extend(trees.iter().map(|t| stream.keep_tree(options.reference, t)).collect::<Vec<_>>());
         // Everything that is not as committed, hidden files included.
         let mut paths: BTreeSet<&RelPath> = changes.all().collect();
@@ -240,11 +240,24 @@ fn beside(repo: &Repo, objects: &Objects, entry: &Entry, index: &gix::index::Fil
 
 /// Commits and trees that this worktree alone may name: its reflog, the heads of operations and what they will apply,
 /// its private references; and `also`.
-fn own(objects: &Objects, admin: &Path, head: Option<&Oid>, also: &[Oid]) -> (Vec<Oid>, Vec<Oid>) {
+fn own(repo: &Repo, objects: &Objects, entry: &Entry, head: Option<&Oid>, also: &[Oid]) -> (Vec<Oid>, Vec<Oid>) {
+    let admin = &entry.admin;
     let mut found: Vec<Oid> = also.to_vec();
     let mut add = |text: &str| {
         found.extend(text.split_ascii_whitespace().filter_map(Oid::parse).filter(|i| !i.0.bytes().all(|b| b == b'0')));
     };
+    if repo.reftable {
+        // Its references and their logs are in no file that could be read here.
+        let mut ask = |args: &[&str]| {
+            let out = repo.call_in(&entry.path, admin, args).output();
+            add(&out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default());
+        };
+        ask(&["for-each-ref", "--format=%(objectname)", "refs/worktree", "refs/bisect", "refs/rewritten"]);
+        ask(&["log", "-g", "--format=%H", "HEAD", "--"]);
+        for name in ["ORIG_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "AUTO_MERGE"] {
+            ask(&["rev-parse", "--verify", "--quiet", name]);
+        }
+    }
     // Everything git keeps an id in lies in files of these places; their names differ by operation and version.
     let mut todo: Vec<PathBuf> =
         ["refs", "rebase-merge", "rebase-apply", "sequencer", "logs"].iter().map(|d| admin.join(d)).collect();

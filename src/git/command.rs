@@ -119,6 +119,12 @@ impl Call {
         call
     }
 
+    /// `git var NAME` as the user's own settings and the command line have it. The repository's do not count: what is
+    /// named there runs, and an assistant can write there.
+    pub fn users_program(name: &str) -> Call {
+        Call::user_visible(Path::new("/"), ["var", name]).with_inherited_config().env_remove(name)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "the one place that starts git")]
     fn bare(dir: &Path) -> Call {
         let mut command = Command::new("git");
@@ -181,7 +187,17 @@ impl Call {
 
     /// Runs it in the environment of the caller: for discovery alone, where a hook's `GIT_DIR` is the question.
     pub fn with_inherited_location(mut self) -> Call {
-        for v in ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
+        for v in ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"] {
+            if let Some(value) = std::env::var_os(v) {
+                self.command.env(v, value);
+            }
+        }
+        self.with_inherited_config()
+    }
+
+    /// `git -c key=value agents …`: those parameters count for settings.
+    pub fn with_inherited_config(mut self) -> Call {
+        for v in ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
             if let Some(value) = std::env::var_os(v) {
                 self.command.env(v, value);
             }

@@ -60,6 +60,17 @@ fn why(e: impl std::fmt::Display) -> Error {
     Error::Object(e.to_string())
 }
 
+/// What happened to a file between two commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// It is new.
+    Added,
+    /// Its content, mode or kind is another.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
 impl Objects {
     /// Opens the object database; only the repository's own settings are read, nothing is run.
     pub fn open(repo: &Repo) -> Result<Objects> {
@@ -132,6 +143,11 @@ impl Objects {
 
     /// Paths that differ between the trees of two commits, files only, no renames followed.
     pub fn changed_paths(&self, from: &Oid, to: &Oid) -> Result<Vec<Vec<u8>>> {
+        Ok(self.changes(from, to)?.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// The same with what happened to the file of that path.
+    pub fn changes(&self, from: &Oid, to: &Oid) -> Result<Vec<(Vec<u8>, Change)>> {
         let mut out = Vec::new();
         let (a, b) = (self.commit(from)?, self.commit(to)?);
         let (Some(a), Some(b)) = (a, b) else { return Err(Error::Object("a commit is missing".into())) };
@@ -139,7 +155,13 @@ impl Objects {
         Ok(out)
     }
 
-    fn diff_trees(&self, a: Option<&Oid>, b: Option<&Oid>, prefix: &[u8], out: &mut Vec<Vec<u8>>) -> Result<()> {
+    fn diff_trees(
+        &self,
+        a: Option<&Oid>,
+        b: Option<&Oid>,
+        prefix: &[u8],
+        out: &mut Vec<(Vec<u8>, Change)>,
+    ) -> Result<()> {
         if a == b {
             return Ok(());
         }
@@ -158,8 +180,11 @@ impl Objects {
             }
             let path = [prefix, name].concat();
             let tree = |e: Option<&TreeEntry>| e.filter(|e| e.is_tree).map(|e| e.id.clone());
-            if x.is_some_and(|e| !e.is_tree) || y.is_some_and(|e| !e.is_tree) {
-                out.push(path.clone());
+            match (x.is_some_and(|e| !e.is_tree), y.is_some_and(|e| !e.is_tree)) {
+                (true, true) => out.push((path.clone(), Change::Modified)),
+                (true, false) => out.push((path.clone(), Change::Deleted)),
+                (false, true) => out.push((path.clone(), Change::Added)),
+                (false, false) => {}
             }
             let (tx, ty) = (tree(x), tree(y));
             if tx.is_some() || ty.is_some() {

@@ -207,6 +207,7 @@ pub fn update(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<(
         .within(Duration::from_secs(20))
         .run();
     if let Err(e) = result {
+        heal_killed(repo, name, &e);
         let now = read(repo, name)?;
         return if now.as_ref() == old { Err(e) } else { Err(Error::Moved { name: name.to_owned() }) };
     }
@@ -218,11 +219,22 @@ pub fn delete(repo: &Repo, name: &str, old: &Oid) -> Result<()> {
     let result = repo.call(["update-ref", "--no-deref", "-d", name, &old.0]).within(Duration::from_secs(20)).run();
     match result {
         Ok(_) => Ok(()),
-        Err(e) => match read(repo, name)? {
-            None => Ok(()),
-            Some(now) if now == *old => Err(e),
-            Some(_) => Err(Error::Moved { name: name.to_owned() }),
-        },
+        Err(e) => {
+            heal_killed(repo, name, &e);
+            match read(repo, name)? {
+                None => Ok(()),
+                Some(now) if now == *old => Err(e),
+                Some(_) => Err(Error::Moved { name: name.to_owned() }),
+            }
+        }
+    }
+}
+
+/// Where a git of ours was killed in the middle of changing `name`, its lock goes: it had just taken it.
+fn heal_killed(repo: &Repo, name: &str, error: &Error) {
+    let lock = repo.common_dir.join(format!("{name}.lock"));
+    if matches!(error, Error::Failed { code: None, .. }) && !crate::runtime::process::is_open_anywhere(&lock) {
+        let _ = std::fs::remove_file(lock);
     }
 }
 

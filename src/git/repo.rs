@@ -202,24 +202,6 @@ impl Repo {
     }
 }
 
-impl Call {
-    /// `git -c key=value agents …`: the parameters count for settings.
-    fn with_inherited_config(mut self) -> Call {
-        for v in ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
-            if let Some(value) = std::env::var_os(v) {
-                self = self.env(v, value);
-            }
-        }
-        for (k, v) in std::env::vars_os() {
-            let name = k.to_string_lossy().into_owned();
-            if name.starts_with("GIT_CONFIG_KEY_") || name.starts_with("GIT_CONFIG_VALUE_") {
-                self = self.env(&name, v);
-            }
-        }
-        self
-    }
-}
-
 fn canonical(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path).map_err(|e| crate::runtime::files::because("find", path)(e).into())
 }

@@ -237,7 +237,7 @@ pub fn unlock(entry: &Entry, expected: impl Fn(&str) -> bool) -> Result<()> {
 }
 
 /// `a/../b` without asking the file system: what a link file means.
-fn normalize(path: &Path) -> PathBuf {
+pub fn normalize(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for c in path.components() {
         match c {

@@ -205,7 +205,9 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
         .ok_or_else(|| Error::refused("the branch has no commit", "git commit first"))?;
     let asked = loaded.settings.base.as_deref().map(str::to_owned).or_else(|| default_base(ctx));
     let base = base::resolve(ctx, asked.as_deref())?;
-    let fork = ctx.state.objects.merge_bases(&base.commit, &tip)?.into_iter().next().unwrap_or_else(|| tip.clone());
+    let fork = ctx.state.objects.merge_bases(&base.commit, &tip)?.into_iter().next();
+    // Without a common history, or where it is cut off, everything beyond the base is its own.
+    let fork = fork.unwrap_or_else(|| base.commit.clone());
     register(ctx, loaded, approved, &branch, &base.name, fork, entry)
 }
 
@@ -234,8 +236,8 @@ fn register(
         if let Some(entry) = identity::entry_of(ctx, r)?.filter(unfinished::is_checked_out) {
             // All but the last step was done.
             let done = Registration { doing: None, path: None, ..r.clone() };
-            ctx.state.register(&held, &done)?;
             identity::unlock_worktree(ctx, &done)?;
+            ctx.state.register(&held, &done)?;
             return Ok(Adopted { name: done.name.0, path: entry.path });
         }
         unfinished::give_up(ctx, &held, r, Since::Earlier)?;

@@ -7,7 +7,7 @@ use crate::git::refs;
 use crate::model::agent::Slug;
 use crate::model::tasks::check_name;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// What stands in the way of new names: read once, asked many times.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ pub fn place(ctx: &Context, wish: &Wish<'_>) -> Result<PathBuf> {
     values.insert("main", repo.main_worktree.as_ref().map(|p| p.display().to_string()).unwrap_or_default());
     let rendered = template::render(wish.dir, &values)
         .map_err(|e| Error::refused(e.to_string(), "see 'worktree.dir' in the manual"))?;
-    let path = normalize(&repo.anchor().join(&rendered));
+    let path = crate::git::worktree::normalize(&repo.anchor().join(&rendered));
     let name = path.file_name().map_or(0, |n| n.len());
     if name > 200 || path.as_os_str().len() > 3500 {
         return Err(Error::refused(
@@ -162,18 +162,4 @@ pub fn check_free(path: &Path) -> Result<()> {
         format!("'{}' exists already ({what})", path.display()),
         "move it away or choose another name; nothing was changed",
     ))
-}
-
-fn normalize(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for c in path.components() {
-        match c {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    out
 }

@@ -7,6 +7,7 @@
 
 use super::Context;
 use crate::git::attributes;
+use crate::git::objects::Change;
 use crate::git::sterile::{self, Merge};
 use crate::model::agent::Oid;
 use crate::model::overlap::{Level, Pair, Side};
@@ -28,10 +29,10 @@ pub fn verdicts(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Pair> {
                 continue;
             }
             match (&changed[a], &changed[b]) {
-                (Ok(x), Ok(y)) if meet(x, y) => match stacked(ctx, &sides[a], &sides[b]) {
+                (Ok(x), Ok(y)) if x.meet(y) => match stacked(ctx, &sides[a], &sides[b]) {
                     // One builds on the other: landing both is landing the later one.
                     Ok(true) => {}
-                    Ok(false) => asked.push((a, b, x.intersection(y).cloned().collect())),
+                    Ok(false) => asked.push((a, b, x.paths.intersection(&y.paths).cloned().collect())),
                     Err(e) => pairs.push(unknown(a, b, e.to_string())),
                 },
                 (Ok(_), Ok(_)) => {}
@@ -66,14 +67,14 @@ pub fn with_base(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Merge> {
     let commits: Vec<(Oid, Oid)> = sides.iter().map(|s| (base.clone(), s.commit.clone())).collect();
     let merges = judged(ctx, base, &commits);
     let changed = changes(ctx, base, sides);
-    let drivers = drivers(ctx, base, changed.iter().flatten().flatten().cloned().collect());
+    let drivers = drivers(ctx, base, changed.iter().flatten().flat_map(|c| &c.paths).cloned().collect());
     let with = merges.into_iter().zip(sides).zip(&changed).map(|((merge, side), changed)| {
         if matches!(drivers.as_ref(), Ok(d) if d.is_empty()) {
             return merge;
         }
         let on_base = paths_since(ctx, &side.commit, base);
         match (changed, on_base) {
-            (Ok(x), Ok(y)) => without_programs(merge, &x.intersection(&y).cloned().collect(), &drivers),
+            (Ok(x), Ok(y)) => without_programs(merge, &x.paths.intersection(&y.paths).cloned().collect(), &drivers),
             (Err(why), _) => Merge::Unknown(why.clone()),
             (_, Err(why)) => Merge::Unknown(why),
         }
@@ -85,14 +86,29 @@ pub fn with_base(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Merge> {
 fn judged(ctx: &Context, attributes: &Oid, pairs: &[(Oid, Oid)]) -> Vec<Merge> {
     let merges = sterile::merges(ctx.repo(), &ctx.state.objects, Some(attributes), pairs);
     let merges = merges.unwrap_or_else(|e| vec![Merge::Unknown(e.to_string()); pairs.len()]);
-    let words = |m| match m {
+    let words = |(m, (a, b)): (Merge, &(Oid, Oid))| match m {
         Merge::Unknown(why) if why.contains("unrelated histories") => Merge::Unknown(no_common(ctx)),
+        Merge::Conflict(paths) => {
+            let paths: Paths = paths.into_iter().map(|p| without_side(p, a, b)).collect();
+            Merge::Conflict(paths.into_iter().collect())
+        }
         m => m,
     };
-    merges.into_iter().map(words).collect()
+    merges.into_iter().zip(pairs).map(words).collect()
 }
 
-fn no_common(ctx: &Context) -> String {
+/// Where a file meets a directory git moves one of them aside, to `path~<side>`; we ask by commits, so that is an id.
+fn without_side(mut path: Vec<u8>, a: &Oid, b: &Oid) -> Vec<u8> {
+    for id in [a, b] {
+        if path.strip_suffix(id.0.as_bytes()).is_some_and(|p| p.ends_with(b"~")) {
+            path.truncate(path.len() - id.0.len() - 1);
+        }
+    }
+    path
+}
+
+/// Why two histories cannot be compared.
+pub fn no_common(ctx: &Context) -> String {
     if ctx.repo().shallow {
         "the history here is shallow; 'git fetch --unshallow' brings the rest".into()
     } else {
@@ -105,13 +121,13 @@ fn no_common(ctx: &Context) -> String {
 fn doubt_attributes(
     ctx: &Context,
     sides: &[Side],
-    changed: &[Result<Paths, String>],
+    changed: &[Result<Changes, String>],
     asked: &[(usize, usize, Paths)],
     merges: &mut [Merge],
 ) {
     let is_file = |p: &Vec<u8>| p == b".gitattributes" || p.ends_with(b"/.gitattributes");
     for (s, side) in sides.iter().enumerate() {
-        if !changed[s].as_ref().is_ok_and(|c| c.iter().any(is_file)) {
+        if !changed[s].as_ref().is_ok_and(|c| c.paths.iter().any(is_file)) {
             continue;
         }
         let of_side: Vec<usize> = (0..asked.len()).filter(|i| asked[*i].0 == s || asked[*i].1 == s).collect();
@@ -151,42 +167,56 @@ fn stacked(ctx: &Context, a: &Side, b: &Side) -> super::Result<bool> {
 }
 
 /// What each side changes, or why that cannot be told.
-fn changes(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Result<Paths, String>> {
+fn changes(ctx: &Context, base: &Oid, sides: &[Side]) -> Vec<Result<Changes, String>> {
     let found = super::inventory::in_parallel(sides, |s| Ok(paths_since(ctx, base, &s.commit)));
-    found.unwrap_or_else(|e| vec![Err(e.to_string()); sides.len()])
+    found.unwrap_or_else(|e| sides.iter().map(|_| Err(e.to_string())).collect())
 }
 
-/// Paths that differ between the merge base and the commit. No rename is followed: source and destination are both there.
-fn paths_since(ctx: &Context, base: &Oid, commit: &Oid) -> Result<Paths, String> {
+/// What differs between the merge base and the commit. No rename is followed: source and destination are both there.
+fn paths_since(ctx: &Context, base: &Oid, commit: &Oid) -> Result<Changes, String> {
     let objects = &ctx.state.objects;
     let from = objects.merge_bases(base, commit).map_err(|e| e.to_string())?;
     if from.is_empty() {
         return Err(no_common(ctx));
     }
-    let mut out = Paths::new();
+    let mut out = Changes::default();
     for m in &from {
-        out.extend(objects.changed_paths(m, commit).map_err(|e| e.to_string())?);
+        for (path, change) in objects.changes(m, commit).map_err(|e| e.to_string())? {
+            let parents: Vec<Vec<u8>> = parents(&path).map(<[u8]>::to_vec).collect();
+            match change {
+                Change::Added => out.added_in.extend(parents),
+                Change::Deleted => out.deleted_in.extend(parents),
+                Change::Modified => {}
+            }
+            out.paths.insert(path);
+        }
     }
     Ok(out)
 }
 
-/// Whether two change sets may interact: the same path, a file where the other has a directory, or something below a
-/// directory the other took away (every path of which is in its set). Never too few.
-fn meet(x: &Paths, y: &Paths) -> bool {
-    // The top counts for what lies in it directly: it can be renamed into a directory as well.
-    let of = |p: &Vec<u8>| -> Vec<Vec<u8>> {
-        if p.contains(&b'/') { parents(p).map(<[u8]>::to_vec).collect() } else { vec![Vec::new()] }
-    };
-    let dirs = |set: &Paths| -> Paths { set.iter().flat_map(of).collect() };
-    if x.intersection(y).next().is_some() {
-        return true;
-    }
-    // A directory that both touch: an addition there may meet a rename of the directory.
-    dirs(x).intersection(&dirs(y)).next().is_some()
-        || dirs(x).intersection(y).next().is_some()
-        || dirs(y).intersection(x).next().is_some()
+/// What one side changes.
+#[derive(Debug, Default)]
+struct Changes {
+    paths: Paths,
+    /// The directories, at every height, that something was added below.
+    added_in: Paths,
+    /// The same for what was deleted.
+    deleted_in: Paths,
 }
 
+impl Changes {
+    /// Whether two may interact: the same path, a file where the other has a directory, or something new below a
+    /// directory that the other has taken something from, for it may have been renamed. Never too few.
+    fn meet(&self, other: &Changes) -> bool {
+        let one_way = |x: &Changes, y: &Changes| {
+            x.deleted_in.intersection(&y.added_in).next().is_some()
+                || y.paths.iter().any(|p| parents(p).any(|dir| x.paths.contains(dir)))
+        };
+        self.paths.intersection(&other.paths).next().is_some() || one_way(self, other) || one_way(other, self)
+    }
+}
+
+/// The directories above `path`, the top (an empty path) first.
 fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| &path[..i])
+    std::iter::once(&path[..0]).chain(path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| &path[..i]))
 }

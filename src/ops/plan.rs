@@ -145,9 +145,12 @@ pub fn approval(ctx: &Context, project: &Project) -> Result<Approval> {
     Ok(config::approve(wanted, &approvals, &ctx.repo().identity()?))
 }
 
-/// An in-repository script, as the commit that is checked out has it.
+/// An in-repository script, as the commit has it that is checked out where the project's file is read: in the user's own
+/// checkout, never in an agent's worktree.
 fn script(ctx: &Context, path: &str) -> Option<Vec<u8>> {
-    let head = match worktree::head(ctx.repo(), &ctx.repo().git_dir) {
+    let own = ctx.repo().toplevel.is_some() && ctx.here().is_ok_and(|agent| agent.is_none());
+    let checkout = if own { &ctx.repo().git_dir } else { &ctx.repo().common_dir };
+    let head = match worktree::head(ctx.repo(), checkout) {
         worktree::Head::Branch(b) => crate::git::refs::resolve_commit(ctx.repo(), &b).ok()??,
         worktree::Head::Detached(id) => id,
         worktree::Head::Unknown => return None,

@@ -94,6 +94,8 @@ pub enum Outcome {
         visitors: Vec<String>,
         /// Whether the caller stands in it.
         standing_in: bool,
+        /// Whether a lock of ours stood on it whose owner is gone.
+        stale_lock: bool,
     },
     /// No longer managed; worktree and branch stay.
     Released,
@@ -136,6 +138,8 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         because,
         visitors: facts.visitors.clone(),
         standing_in,
+        // One of a person's, or of somebody alive, was a reason to refuse.
+        stale_lock: a.entry.as_ref().is_some_and(|e| e.locked.is_some()),
     };
     let wanted = branch == BranchFate::Delete;
     if options.dry_run {
@@ -296,7 +300,11 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
     {
         let elsewhere = worktree::list(repo)?.iter().any(|e| e.head == worktree::Head::Branch(record.branch.clone()))
             || worktree::head(repo, &repo.common_dir) == worktree::Head::Branch(record.branch.clone());
-        let deleted = !elsewhere && refs::delete(repo, &record.branch, tip).is_ok();
+        let mut deleted = !elsewhere && refs::delete(repo, &record.branch, tip).is_ok();
+        if !elsewhere && !deleted && refs::read(repo, &record.branch)?.as_ref() == Some(tip) {
+            // That git may have been killed. Once more; after that it is said that the branch stays.
+            deleted = refs::delete(repo, &record.branch, tip).is_ok();
+        }
         if !deleted && refs::read(repo, &record.branch)?.is_some() {
             record.branch_deleted = false;
         }

@@ -63,6 +63,10 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
                 json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork }),
             ));
         }
+        // A lock of ours on its worktree, whose owner is gone.
+        if r.doing.is_none() && !run.is_alive()? {
+            super::identity::unlock_worktree(ctx, r)?;
+        }
         // `git branch -m` in its worktree.
         if r.doing.is_none()
             && !branches.contains_key(&r.branch)
@@ -109,6 +113,7 @@ pub fn if_needed(ctx: &Context) -> Result<()> {
 
 fn finish_restoring(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     if let Some((dir, entry)) = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id) {
+        unfinished::heal_locks(ctx, r)?;
         return restore::finish(ctx, held, r.clone(), &dir, &entry);
     }
     Ok(ctx.state.register(held, &Registration { doing: None, path: None, ..r.clone() })?)

@@ -3,7 +3,7 @@
 use super::answer::JsonPath;
 use super::inventory::{Agent, Inventory, own_commits};
 use super::typed::Typed;
-use super::{Context, Result, overlap};
+use super::{Context, Error, Result, overlap};
 use crate::git::status::{self, Place};
 use crate::git::sterile::Merge;
 use crate::git::worktree;
@@ -285,7 +285,7 @@ fn all_ready(
     (Some(land.join(" && ")), typed.remote().map(|r| format!("git push {r} {}", branches.join(" "))))
 }
 
-const UNREADABLE: &str = "its commits cannot be read";
+const UNREADABLE: &str = "its commits cannot be told";
 
 fn is_unreadable(a: &AgentReport) -> bool {
     a.reasons.iter().any(|r| r.starts_with(UNREADABLE))
@@ -321,15 +321,15 @@ fn work(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<(Vec<CommitAnswer>,
 
 /// What its work is compared with: where it started, or where the base was when it was merged in last.
 fn since(ctx: &Context, inv: &Inventory, a: &Agent, tip: &Oid) -> Result<Oid> {
+    let objects = &ctx.state.objects;
     let start = super::inventory::start_commit(inv.journal.get(&a.reg.id)).unwrap_or_else(|| a.reg.fork.clone());
-    if let Some(base) = inv.base_tip(a)
-        && let Some(met) = ctx.state.objects.merge_bases(&base, tip)?.into_iter().next()
-        && met != *tip
-        && ctx.state.objects.is_ancestor(&start, &met)?
-    {
-        return Ok(met);
+    let Some(base) = inv.base_tip(a) else { return Ok(start) };
+    match objects.merge_bases(&base, tip)?.into_iter().next() {
+        None => Err(Error::Refused { what: overlap::no_common(ctx), hint: None }),
+        Some(met) if met == *tip => Ok(start),
+        Some(met) if objects.is_ancestor(&start, &met)? || !objects.is_ancestor(&start, tip)? => Ok(met),
+        Some(_) => Ok(start),
     }
-    Ok(start)
 }
 
 fn facts(

@@ -4,6 +4,7 @@
 
 use super::inventory::{Agent, Inventory};
 use super::{Context, Result};
+use crate::git::command::Call;
 use crate::git::status::{self, Place};
 use crate::git::{sterile, worktree};
 use crate::model::agent::{Oid, Origin};
@@ -260,10 +261,12 @@ pub fn has_own_commit(ctx: &Context, inv: &Inventory, a: &Agent) -> bool {
     if inv.journal.get(&a.reg.id).is_some_and(|j| j.last(&Kind::Commit).is_some()) || a.reg.ahead.is_some() {
         return true;
     }
-    let mut lines = String::new();
     if ctx.repo().reftable {
-        for name in [Some(a.reg.branch.clone())].into_iter().flatten() {
-            lines += &ctx.repo().call(["log", "-g", "--format=%gs", &name, "--"]).text().unwrap_or_default();
+        let said = |call: Call| call.text().unwrap_or_default();
+        let log = |name: &str| ["log", "-g", "--format=%gs", name, "--"].map(str::to_owned);
+        let mut lines = said(ctx.repo().call(log(&a.reg.branch)));
+        if let Some(e) = &a.entry {
+            lines = format!("{lines}\n{}", said(ctx.repo().call_in(&e.path, &e.admin, log("HEAD"))));
         }
         return lines.lines().any(is_own_entry);
     }

@@ -193,6 +193,11 @@ fn plan_item(
     let plan = plan::run_plan(ctx, loaded, approved, path.clone(), Some(&assistant))?;
     if let Some(adapter) = &plan.adapter {
         check_program(adapter, ctx)?;
+        let model = spec.attrs.model.as_ref().or(options.model.as_ref());
+        if model.is_some() && !adapter.takes_model() {
+            let name = adapter.name.clone();
+            return Err(Error::Place(crate::place::adapter::Error::NoModel { name }.into()));
+        }
     }
     let mut task = create::task_skeleton(&name, &branch, &base, Origin::Run);
     task.title.clone_from(&spec.title);

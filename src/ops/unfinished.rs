@@ -44,10 +44,13 @@ pub fn undo(ctx: &Context, _held: &Held, reg: &Registration, since: Since) -> Re
         None => reg.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten().map(|e| e.path),
     };
     let made = path.filter(|p| p.symlink_metadata().is_ok_and(|m| m.is_dir())).filter(|p| {
-        // The place was free when this was registered: git had not begun there yet, or had linked it.
-        let empty = std::fs::read_dir(p).is_ok_and(|mut d| d.next().is_none());
+        // The place was free when this was registered: git had not begun there yet, had begun its link, or had linked it.
+        let begun = std::fs::read_dir(p).is_ok_and(|d| {
+            d.filter_map(std::result::Result::ok)
+                .all(|e| e.file_name() == ".git" && e.metadata().is_ok_and(|m| m.is_file() && m.len() == 0))
+        });
         let link = worktree::points_to(p);
-        empty || link.is_some_and(|l| admins.contains(&l) || l.starts_with(&top) && !l.exists())
+        begun || link.is_some_and(|l| admins.contains(&l) || l.starts_with(&top) && !l.exists())
     });
     if let (Since::Earlier, Some(p)) = (since, &made) {
         if admins.iter().any(|a| a.join("index").exists()) {
@@ -89,8 +92,8 @@ pub fn give_up(ctx: &Context, held: &Held, reg: &Registration, since: Since) -> 
     Ok(ctx.state.unregister(held, &reg.name)?)
 }
 
-/// Removes the locks that a killed git left in the admin directories of `reg` and, where the branch is of our making or
-/// on its way out, on its branch. The caller holds the repository's lock and the run's: nobody else works for it.
+/// Removes the locks that a killed git left in the admin directories of `reg` and, where the branch is on its way in or
+/// out, on its branch. The caller holds the repository's lock and the run's: nobody else works for it.
 pub fn heal_locks(ctx: &Context, reg: &Registration) -> Result<()> {
     let mut locks = Vec::new();
     if is_unfinished(reg) {
@@ -98,7 +101,7 @@ pub fn heal_locks(ctx: &Context, reg: &Registration) -> Result<()> {
             locks.extend(["HEAD.lock", "ORIG_HEAD.lock", "index.lock"].map(|n| admin.join(n)));
         }
     }
-    if matches!(reg.doing.as_deref(), Some("create" | "checkout" | "remove")) {
+    if matches!(reg.doing.as_deref(), Some("create" | "checkout" | "remove" | "restore")) {
         locks.push(ctx.repo().common_dir.join(format!("{}.lock", reg.branch)));
     }
     for lock in locks.iter().filter(|l| l.symlink_metadata().is_ok() && !process::is_open_anywhere(l)) {

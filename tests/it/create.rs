@@ -529,6 +529,27 @@ mod adopt {
     use super::*;
 
     #[test]
+    fn a_path_that_is_not_text() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let env = Env::new();
+        let repo = env.repo("x");
+        let odd = env.root().join("code").join(std::ffi::OsStr::from_bytes(b"caf\xe9/odd"));
+        let mut command = env.command("git", repo.path());
+        command.args(["worktree", "add", "--quiet", "-b", "odd"]).arg(&odd);
+        crate::support::env::run(command, b"").ok();
+        repo.agents(&["adopt", "odd"]).ok();
+        std::fs::write(odd.join("f.txt"), "x\n").unwrap();
+        let a = status(&repo)["agents"][0].clone();
+        assert!(a["worktree"]["bytes"].is_string() && a["dirty"]["untracked"] == 1, "{a}");
+        let tree = tree_state(&odd);
+        repo.agents(&["rm", "--force", "odd"]).ok();
+        assert!(!odd.exists());
+        repo.agents(&["restore", "odd"]).ok();
+        crate::support::assert_same_tree(&tree, &tree_state(&odd));
+        repo_invariants(&repo);
+    }
+
+    #[test]
     fn a_worktree_a_branch_a_remote_branch_and_a_request() {
         let env = Env::new();
         let origin = env.repo("origin");
@@ -604,4 +625,136 @@ mod adopt {
         crate::support::assert_same_tree(&before, &tree_state(w1.path()));
         assert_eq!(repo.git(&["worktree", "list"]).lines().count(), 2);
     }
+}
+
+/// Everything that can happen to an environment, in a repository of any form.
+pub fn whole_life(repo: &Repo<'_>) {
+    let before = Before::of(repo);
+    let at = agent(repo, "feat/life");
+    assert_eq!((at.git(&["status", "--porcelain"]), at.tip("HEAD")), (String::new(), repo.tip("main")));
+    at.write("made.txt", "made\n");
+    let tip = at.commit("Made");
+    at.write("src/a.txt", "staged\n");
+    at.git(&["add", "src/a.txt"]);
+    at.write("src/a.txt", "and edited\n");
+    at.write("left.txt", "left\n");
+    at.write("ignored/cache", "ignored\n");
+    at.git(&["update-ref", "refs/worktree/mine", "HEAD~1"]);
+    let a = status(repo)["agents"][0].clone();
+    assert_eq!((&a["branch_state"], &a["ahead"], &a["tip"]), (&"ahead".into(), &1.into(), &tip.clone().into()), "{a}");
+    assert_eq!(a["dirty"], serde_json::json!({"modified": 1, "untracked": 1, "conflicted": 0}));
+    let (tree, said) = (tree_state(at.path()), at.git(&["status", "--porcelain=v2", "--ignored"]));
+    let out = repo.agents(&["rm", "feat/life"]).ok();
+    assert!(out.stderr.contains("its branch stays"), "{out}");
+    repo.agents(&["restore", "feat/life"]).ok();
+    repo.agents(&["rm", "-D", "feat/life"]).ok();
+    assert!(!repo.has("refs/heads/feat/life"));
+    repo.git(&["pack-refs", "--all"]);
+    repo.git(&["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(&["gc", "--quiet", "--prune=now"]);
+    repo.agents(&["restore", "--last"]).ok();
+    crate::support::assert_same_tree(&tree, &tree_state(at.path()));
+    assert_eq!(at.git(&["status", "--porcelain=v2", "--ignored"]), said);
+    assert_eq!((at.tip("HEAD"), at.tip("refs/worktree/mine")), (tip.clone(), repo.tip("main")));
+    at.git(&["reset", "--quiet", "--hard"]);
+    at.git(&["clean", "-qfdx"]);
+    repo.git(&["merge", "--quiet", "--no-edit", "feat/life"]);
+    assert_eq!(status(repo)["agents"][0]["branch_state"], "landed");
+    let out = repo.agents(&["rm", "feat/life"]).ok();
+    assert!(out.stderr.contains("with its branch"), "{out}");
+    // Someone's branch, and a task.
+    repo.git(&["branch", "mine", "HEAD~1"]);
+    repo.agents(&["adopt", "mine"]).ok();
+    repo.agents(&["rm", "mine"]).ok();
+    assert!(repo.has("refs/heads/mine"));
+    repo.agents(&["run", "-a", "scripted", "WRITE: f.txt: x\nCOMMIT: Ran"]).ok();
+    let a = status(repo)["agents"][0].clone();
+    assert_eq!((&a["run"]["state"], &a["ahead"]), (&"succeeded".into(), &1.into()), "{a}");
+    repo.agents(&["rm", a["name"].as_str().unwrap()]).ok();
+    before.still_holds(repo);
+}
+
+mod formats {
+    use super::*;
+
+    /// A repository like [`Env::repo`]'s in another format.
+    fn in_format<'e>(env: &'e Env, format: &str) -> Option<Repo<'e>> {
+        let path = env.root().join("code/x");
+        std::fs::create_dir_all(&path).unwrap();
+        let repo = Repo::at(env, path);
+        if repo.try_git(&["init", "--quiet", format]).status != 0 {
+            eprintln!("{} does not know {format}: not tried", repo.git(&["--version"]));
+            return None;
+        }
+        repo.write(".gitignore", "ignored/\n");
+        repo.write("src/a.txt", "one\n");
+        repo.commit("One");
+        repo.write("src/b.txt", "two\n");
+        repo.commit("Two");
+        Some(repo)
+    }
+
+    #[test]
+    fn ids_were_taken_to_have_forty_digits() {
+        let env = Env::new();
+        let repo = in_format(&env, "--object-format=sha256").unwrap();
+        whole_life(&repo);
+        assert_eq!(repo.tip("main").len(), 64);
+    }
+
+    #[test]
+    fn references_were_looked_for_in_files() {
+        let env = Env::new();
+        if let Some(repo) = in_format(&env, "--ref-format=reftable") {
+            whole_life(&repo);
+        }
+    }
+
+    #[test]
+    fn an_extension_that_nobody_knows_is_refused_with_gits_own_words() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        agent(&repo, "k");
+        repo.git(&["config", "core.repositoryFormatVersion", "1"]);
+        repo.git(&["config", "extensions.fromTheFuture", "true"]);
+        let before = tree_state(&env.root().join("code"));
+        for args in [&["status"][..], &["rm", "k"], &["new", "y"]] {
+            let out = repo.agents(args).code(128);
+            assert!(out.stderr.to_lowercase().contains("fromthefuture"), "{out}");
+        }
+        crate::support::assert_same_tree(&before, &tree_state(&env.root().join("code")));
+    }
+}
+
+#[test]
+fn names_that_somebody_hopes_will_be_run() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for (i, name) in crate::support::hostile::names().into_iter().enumerate() {
+        // Each third through everything: the rest is refused or made in the same way.
+        let out = repo.agents(&["new", "--", name.as_str()]);
+        assert!(
+            !crate::support::hostile::is_unsafe_on_a_terminal(&out.stderr.replace('\r', "\u{1b}")),
+            "{name:?}: {out}"
+        );
+        match out.status {
+            0 => {
+                assert!(place(&out).starts_with(env.root().join("code/x.agents")), "{name:?}: {out}");
+                assert_eq!(
+                    repo.git(&["for-each-ref", "--format=%(refname)", &format!("refs/heads/{name}")]),
+                    format!("refs/heads/{name}")
+                );
+                repo.agents(&["rm", "--", name.as_str()]).ok();
+                if i % 3 == 0 {
+                    repo.agents(&["restore", "--", name.as_str()]).ok();
+                    repo.agents(&["rm", "--", name.as_str()]).ok();
+                }
+            }
+            128 => assert!(out.stderr.starts_with("error: "), "{name:?}: {out}"),
+            other => panic!("{name:?}: {other} {out}"),
+        }
+    }
+    crate::support::hostile::assert_no_canary(&env, "new, rm and restore");
+    assert_eq!(repo.git(&["for-each-ref", "--format=%(refname)", "refs/heads"]), "refs/heads/main");
+    repo_invariants(&repo);
 }

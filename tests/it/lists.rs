@@ -113,7 +113,7 @@ fn tasks_come_from_arguments_a_file_standard_input_and_the_editor() {
     assert_eq!(names_of(&repo), before);
     // git's own setting.
     env.script("edit", "#!/bin/sh\nprintf '1. By core.editor\\n   WRITE: f.txt: 6\\n' >\"$1\"\n");
-    repo.git(&["config", "core.editor", "edit"]);
+    repo.git(&["config", "--global", "core.editor", "edit"]);
     repo.agents(&["run", "-q", "-a", "scripted", "-e"]).ok();
     assert_eq!(title("1"), "By core.editor");
     // TOML.
@@ -150,7 +150,7 @@ fn all_mistakes_are_said_at_once_and_nothing_is_started() {
         (&["run", "-a", "scripted", "--model", "big", "x"], "", "takes no model"),
         (&["run", "-a", "scripted", "-f", "no.md"], "", "'no.md' does not exist"),
         (&["run", "-a", "scripted", "-f", "src"], "", "is a directory"),
-        (&["run", "-a", "scripted"], "no list at all\n", "has no task"),
+        (&["run", "-a", "scripted"], "no list at all\n", "there is no task"),
         (&["run", "-a", "scripted", ""], "", "no text"),
         (&["run", "-a", "scripted"], "1. a\u{1b}[2Jb\n", "control character"),
     ] {
@@ -299,56 +299,58 @@ fn the_base_is_the_branch_that_was_meant() {
 /// An assistant that keeps what it was told, byte for byte, as a commit of its own.
 const RECORDER: &str = "[assistants.recorder]\ncommand = ['recorder', '{{ prompt_file }}']\n";
 
+/// What a task is refused for: nothing to read, or something a terminal would obey.
+fn is_refused(text: &str) -> bool {
+    let line = |l: &str| l.strip_suffix('\r').unwrap_or(l).chars().any(|c| c.is_control() && c != '\t');
+    text.trim().is_empty() || text.split('\n').any(line)
+}
+
 #[test]
 fn titles_and_prompts_never_reach_a_shell_or_a_path() {
     let env = Env::new();
     let repo = env.repo("x");
-    env.script("recorder", "#!/bin/sh\nmkdir -p \"$AGENTS_TEST_OUT\"\ncp \"$1\" \"$AGENTS_TEST_OUT/$AGENTS_ID\"\n");
+    let out_dir = env.root().join("recorded");
+    std::fs::create_dir(&out_dir).unwrap();
+    env.script("recorder", &format!("#!/bin/sh\ncp \"$1\" '{}'/\"$AGENTS_ID\"\n", out_dir.display()));
     repo.write(".git-agents.toml", RECORDER);
     repo.agents(&["trust", "--yes"]).ok();
-    let out_dir = env.root().join("recorded");
-    let mut texts = names();
-    texts.extend(TEXTS.iter().map(|t| (*t).to_owned()));
-    // As many at once as there may be; what is refused is refused before anything starts.
-    let clean: Vec<&String> = texts
-        .iter()
-        .filter(|t| {
-            let mut command = env.agents_command(repo.path(), &["run", "--dry-run", "-q", "-a", "recorder", "--", t]);
-            let out = run(
-                {
-                    command.env("AGENTS_TEST_OUT", &out_dir);
-                    command
-                },
-                b"",
-            );
-            assert!(out.status == 0 || out.status == 128, "{t:?}: {out}");
-            assert!(out.status == 0 || out.stderr.contains("nothing was started"), "{t:?}: {out}");
-            out.status == 0
-        })
-        .collect();
-    assert!(clean.len() > 60, "only {} of {} are taken", clean.len(), texts.len());
-    let mut args = vec!["run", "-q", "-j", "4", "--retries", "0", "-a", "recorder", "--"];
-    args.extend(clean.iter().map(|t| t.as_str()));
-    let mut command = env.agents_command(repo.path(), &args);
-    command.env("AGENTS_TEST_OUT", &out_dir);
-    run(command, b"").code(1);
+    let texts: Vec<String> = names().into_iter().chain(TEXTS.iter().map(|t| (*t).to_owned())).collect();
+    let (refused, clean): (Vec<&String>, Vec<&String>) = texts.iter().partition(|t| is_refused(t));
+    for text in &refused {
+        let out = repo.agents(&["run", "-a", "recorder", "--", text]).code(128);
+        assert!(out.stderr.contains("nothing was started"), "{text:?}: {out}");
+    }
+    nothing_started(&repo);
+    // Each as a title: names, branches and places are plain.
+    let run = |tasks: &[&str], more: &[&str]| repo.agents(&[&["run", "-a", "recorder"], more, &["--"], tasks].concat());
+    let all: Vec<&str> = clean.iter().map(|t| t.as_str()).collect();
+    let plan = run(&all, &["--dry-run", "--json"]).ok().json();
+    let would = plan["would_start"].as_array().unwrap();
+    assert_eq!(would.len(), clean.len());
+    let mut places = std::collections::BTreeSet::new();
+    for (agent, text) in would.iter().zip(&all) {
+        let place = std::path::Path::new(agent["worktree"].as_str().unwrap());
+        assert_eq!(place.parent().unwrap(), env.root().join("code/x.agents"), "{text:?}");
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(place.file_name().unwrap().to_str().unwrap().chars().all(plain), "{text:?}: {}", place.display());
+        assert!(places.insert(place.to_owned()), "{} twice", place.display());
+        let branch = agent["branch"].as_str().unwrap();
+        repo.git(&["check-ref-format", &format!("refs/heads/{branch}")]);
+    }
+    // A few at a time as what is told: byte for byte.
+    let told: Vec<String> = all.chunks(8).map(|c| c.join("\n")).collect();
+    let told: Vec<&str> = told.iter().map(String::as_str).collect();
+    run(&told, &["-q", "--retries", "0"]).code(1);
     let status = repo.agents(&["status", "--json"]).ok().json();
     let agents = status["agents"].as_array().unwrap();
-    assert_eq!(agents.len(), clean.len());
-    for (agent, text) in agents.iter().zip(&clean) {
-        let told = std::fs::read(out_dir.join(agent["id"].as_str().unwrap())).unwrap();
-        let told = String::from_utf8(told).unwrap();
-        assert!(told.contains(text.trim_end_matches('\n')), "{text:?} became {told:?}");
-        let place = agent["worktree"].as_str().unwrap();
-        let folder = std::path::Path::new(place);
-        assert_eq!(folder.parent().unwrap(), env.root().join("code/x.agents"), "{text:?}");
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        assert!(folder.file_name().unwrap().to_str().unwrap().chars().all(plain), "{place}");
-        assert!(repo.has(&format!("refs/heads/{}", agent["branch"].as_str().unwrap())));
+    assert_eq!(agents.len(), told.len());
+    for (agent, text) in agents.iter().zip(&told) {
+        let heard = std::fs::read(out_dir.join(agent["id"].as_str().unwrap())).unwrap();
+        let heard = String::from_utf8(heard).unwrap();
+        assert!(heard.contains(text.trim_end_matches('\n')), "{text:?} became {heard:?}");
     }
     assert_no_canary(&env, "tasks");
-    let fsck = repo.try_git(&["fsck", "--strict", "--no-dangling", "--no-progress"]).ok();
-    assert!(fsck.stderr.is_empty(), "{fsck}");
+    repo.git(&["fsck", "--strict", "--no-dangling", "--no-progress"]);
 }
 
 #[test]

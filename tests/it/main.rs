@@ -16,6 +16,7 @@ mod layers;
 mod licences;
 mod lists;
 mod older_git;
+mod readme;
 mod remove;
 mod report;
 mod restore;

@@ -15,3 +15,22 @@ fn the_git_that_was_asked_for_is_the_one_that_is_used() {
     assert_eq!(repo.git(&["-c", "alias.w=!command -v git-agents", "w"]), env!("CARGO_BIN_EXE_git-agents"));
     repo_invariants(&repo);
 }
+
+#[test]
+fn a_whole_life() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    crate::create::whole_life(&repo);
+}
+
+#[test]
+fn killed_in_the_middle() {
+    for name in ["new", "rm -D", "restore", "adopt"] {
+        assert!(crate::kill::sweep(crate::kill::case(name), 7, 29) > 2);
+    }
+}
+
+#[test]
+fn random_worktrees_come_back() {
+    crate::restore::random_states(500, 8);
+}

@@ -357,7 +357,8 @@ fn a_lock_of_a_dead_owner_kept_its_tree_for_ever() {
         refused(repo.agents(&["rm", "dead"]), &["locked"]);
     }
     lock(&reason(999_999, &boot));
-    repo.agents(&["rm", "dead"]).ok();
+    let out = repo.agents(&["rm", "dead"]).ok();
+    assert!(out.stderr.contains("released from the lock"), "{out}");
     assert!(!at.path().exists());
     repo.agents(&["restore", "dead"]).ok();
     // An owner of an earlier boot is as dead.
@@ -514,7 +515,8 @@ fn a_commit_that_arrived_late_was_deleted_with_its_branch() {
     );
     // Not through git: that would put its own directory of programs in front.
     let mut command = env.command(env!("CARGO_BIN_EXE_git-agents"), repo.path());
-    command.args(["rm", "late"]);
+    let path = std::iter::once(env.root().join("bin")).chain(std::env::split_paths(env.path()));
+    command.args(["rm", "late"]).env("PATH", std::env::join_paths(path).unwrap());
     crate::support::env::run(command, b"").ok();
     std::fs::remove_file(env.root().join("bin/git")).unwrap();
     assert!(!at.path().exists());

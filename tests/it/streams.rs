@@ -85,8 +85,8 @@ fn narration_is_on_standard_error_and_can_be_silenced() {
     // Errors are no narration.
     assert!(repo.agents(&["-q", "path", "nobody"]).code(128).stderr.contains("nobody"));
     let out = repo.agents(&["-v", "status"]).ok();
-    assert!(out.stderr.contains("git") && out.stderr.contains("for-each-ref"), "{out}");
-    assert!(!out.stdout.contains("for-each-ref"));
+    assert!(out.stderr.contains("git") && out.stderr.contains("rev-parse"), "{out}");
+    assert!(!out.stdout.contains("rev-parse"));
     let out = repo.agents(&["-C", "..", "-C", "x", "status"]);
     assert!(out.status == 129 || out.status == 0, "{out}");
     let elsewhere = env.root().to_owned();
@@ -168,7 +168,7 @@ fn a_pager_is_for_long_answers_on_a_terminal() {
     command.env("GIT_PAGER", "my-pager").env("LINES", "4");
     run(command, b"").ok();
     assert!(!paged(), "a pipe is not paged");
-    repo.git(&["config", "core.pager", "my-pager"]);
+    repo.git(&["config", "--global", "core.pager", "my-pager"]);
     let out = terminal::agents(&env, repo.path(), &["status"], &[("LINES", "4")]);
     assert!(out.ok().stdout.contains("feature-4") && paged(), "git's own setting counts");
 }

@@ -407,7 +407,7 @@ fn a_rate_limit_holds_its_assistant_and_nobody_else() {
     let repo = env.repo("x");
     repo.custom(&["/bin/sh", "-c", "echo m >mine.txt"]);
     let limited = "RUN: test -e ../once || touch ../once ../limit\nRUN: if [ -e ../limit ]; then rm ../limit; \
-                   printf '{\"activity\":{\"kind\":\"rate-limit\",\"resume_at\":\"%s\"}}\\n' $(date -u -d '+2 sec' +%FT%TZ); sleep 9; fi\nWRITE: l: l";
+                   printf '{\"activity\":{\"kind\":\"rate-limit\",\"resume_at\":\"%s\"}}\\n' $(date -u -d '+5 sec' +%FT%TZ); sleep 9; fi\nWRITE: l: l";
     repo.start(&[("limited", limited), ("same", "WRITE: s: s")], &["-j", "1"]);
     repo.reaches("limited", "waiting");
     let run = repo.agent("limited")["run"].clone();

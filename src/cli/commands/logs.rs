@@ -71,7 +71,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let text = lines.concat();
     if !args.follow {
-        s.ui.page(&text, &ctx.repo().common_dir)?;
+        s.ui.page(&text)?;
         return Ok(code::DONE);
     }
     s.ui.out(&text)?;

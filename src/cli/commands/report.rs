@@ -60,7 +60,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if args.json || args.format == Format::Json {
         s.ui.json(&report)?;
     } else {
-        s.ui.page(&text(s, &report), &ctx.repo().common_dir)?;
+        s.ui.page(&text(s, &report))?;
     }
     Ok(code::DONE)
 }

@@ -123,7 +123,10 @@ fn one(
             s.ui.say(&format!("'{name}' {would}no longer managed; its worktree and branch stay"));
             done(None)
         }
-        Ok(remove::Outcome::Removed { branch_deleted, because, visitors, standing_in }) => {
+        Ok(remove::Outcome::Removed { branch_deleted, because, visitors, standing_in, stale_lock }) => {
+            if stale_lock {
+                s.ui.say(&format!("'{name}' {would}released from the lock of a run that is gone"));
+            }
             let branch = if branch_deleted { "with its branch" } else { "its branch stays" };
             let why = if because.is_empty() { String::new() } else { format!(" ({})", because.join("; ")) };
             s.ui.say(&format!("'{name}' {would}moved to the trash, {branch}{why}"));

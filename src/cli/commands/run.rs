@@ -158,7 +158,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         return Ok(if refused.is_empty() { code::DONE } else { code::NO });
     }
     let ids = handed.iter().filter(|h| h.accepted.is_ok()).map(|h| (h.id.clone(), h.name.clone())).collect();
-    let look = FollowOptions { json: args.json, timeout: None, any: false, batch: Some(batch.number) };
+    let look =
+        FollowOptions { json: args.json, timeout: None, any: false, batch: Some(batch.number), bell: rings(&loaded) };
     let end = follow::follow(s, &ctx, ids, &look, &signals)?;
     if let Some(signal) = end.interrupted {
         return Ok(128 + signal);
@@ -181,6 +182,11 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
 /// The run of the demo: its list, with the scripted assistant.
 pub fn demo(s: &Session, list: &std::path::Path) -> Result<i32, CliError> {
     run(s, &Args { file: Some(list.to_owned()), assistant: Some("scripted".into()), nested: true, ..Args::default() })
+}
+
+/// Whether the user wants to hear of it.
+pub fn rings(loaded: &crate::ops::Loaded) -> bool {
+    loaded.settings.notify.as_deref() == Some("bell")
 }
 
 /// `3 agents`, `1 agent`.
@@ -266,10 +272,9 @@ pub fn edit(ctx: &Context, initial: &str) -> Result<String, CliError> {
     let dir = ctx.state.ensure_dirs()?;
     let path = dir.join(format!("TASKS-{}.md", crate::runtime::clock::random_hex(4)));
     crate::runtime::files::write_atomic(&path, initial.as_bytes())?;
-    let editor = Call::user_visible(&dir, ["var", "GIT_EDITOR"]).env_remove("GIT_EDITOR");
     let editor = match std::env::var("GIT_EDITOR") {
         Ok(e) => e,
-        Err(_) => editor.text()?,
+        Err(_) => Call::users_program("GIT_EDITOR").text()?,
     };
     let status = in_editor(&editor, &path);
     let text = std::fs::read_to_string(&path).unwrap_or_default();

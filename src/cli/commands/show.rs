@@ -93,6 +93,6 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         out.push_str(&safe_text(a.task.prompt.trim_end().as_bytes()));
         out.push('\n');
     }
-    s.ui.page(&out, &ctx.repo().common_dir)?;
+    s.ui.page(&out)?;
     Ok(code::DONE)
 }

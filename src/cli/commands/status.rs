@@ -73,7 +73,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     } else if args.porcelain {
         s.ui.out_bytes(&porcelain(&answer, args.nul))?;
     } else {
-        s.ui.page(&text(s, &answer), &ctx.repo().common_dir)?;
+        s.ui.page(&text(s, &answer))?;
     }
     Ok(code::DONE)
 }

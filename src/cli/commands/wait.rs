@@ -38,8 +38,15 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         names = chosen(&ctx, &inv, &[], Some(batch), false, Match::Prefix)?;
     }
     let agents = names.iter().filter_map(|n| inv.find(n)).map(|a| (a.reg.id.clone(), a.reg.name.0.clone())).collect();
-    let options =
-        Options { json: args.json, timeout: args.timeout.map(Duration::from_secs), any: args.any, batch: args.batch };
+    // A broken settings file keeps nobody from looking on.
+    let bell = ctx.settings(&crate::config::Flags::default()).is_ok_and(|l| super::run::rings(&l));
+    let options = Options {
+        json: args.json,
+        timeout: args.timeout.map(Duration::from_secs),
+        any: args.any,
+        batch: args.batch,
+        bell,
+    };
     let end = follow::follow(s, &ctx, agents, &options, &follow::catch()?)?;
     Ok(match end {
         follow::End { interrupted: Some(signal), .. } => 128 + signal,

@@ -229,6 +229,18 @@ fn as_argument(prompt: &str) -> OsString {
     if prompt.starts_with('-') { format!(" {prompt}").into() } else { prompt.into() }
 }
 
+impl Adapter {
+    /// Whether it can be told which model to use: asked before anything starts.
+    pub fn takes_model(&self) -> bool {
+        match &self.program {
+            Program::Shell(line) => line.contains("AGENTS_MODEL"),
+            Program::Argv(argv) => {
+                !self.model.is_empty() || argv.iter().chain(&self.args).any(|p| mentions(p, "model"))
+            }
+        }
+    }
+}
+
 /// Whether `name` is a word within a tag of the template.
 fn mentions(template: &str, name: &str) -> bool {
     let tags = template.split("{{").skip(1).map(|t| t.split("}}").next());

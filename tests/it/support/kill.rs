@@ -76,7 +76,7 @@ impl<'e> Target<'e> {
         let log = self.file("count");
         let out = run(self.traced(&log, None), b"");
         assert!(out.status != 127 && log.exists(), "strace did not run\n{out}");
-        points(&log).into_iter().flat_map(|(_, points)| points).collect()
+        points(&log).into_values().flatten().collect()
     }
 
     /// Runs it and kills it right before `point`.
