@@ -9,11 +9,15 @@
     reason = "rules for code that users run"
 )]
 
+mod adopt;
 mod create;
 mod kill;
 mod layers;
+mod layouts;
 mod licences;
 mod older_git;
+mod places;
+mod removal_table;
 mod remove;
 mod restore;
 mod state;
