@@ -192,6 +192,9 @@ fn ctrl_c_in_an_attached_shell_is_for_what_runs_in_it() {
     // A closed terminal ends the sitting, and that is written down.
     tmux(&["respawn-pane", "-k", "git agents attach a"]);
     repo.becomes("a", "attached");
+    // A shell that is still starting takes a closed terminal for the end of its input.
+    tmux(&["send-keys", "touch ../ready; sleep 600", "Enter"]);
+    env.until("the shell works", || env.processes().iter().any(|(_, l)| l == "sleep 600"));
     tmux(&["kill-server"]);
     assert_eq!(repo.settles("a"), "failed");
 }
