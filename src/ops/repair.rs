@@ -63,10 +63,6 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
                 json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork }),
             ));
         }
-        // A lock of ours on its worktree, whose owner is gone.
-        if r.doing.is_none() && !run.is_alive()? {
-            super::identity::unlock_worktree(ctx, r)?;
-        }
         // `git branch -m` in its worktree.
         if r.doing.is_none()
             && !branches.contains_key(&r.branch)

@@ -163,16 +163,6 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
     f.landed = !f.fresh && landed(ctx, inv, a)?.is_some();
     let Some(entry) = &a.entry else {
         f.missing = true;
-        // Its git directory is gone, but the tree may still be where it was made.
-        let place =
-            super::plan::read(&a.run).map(|p| p.path).filter(|_| a.reg.worktree.is_some() && a.reg.doing.is_none());
-        let link = place.as_deref().and_then(worktree::points_to);
-        if let (Some(place), Some(link)) = (place, link)
-            && link.starts_with(ctx.repo().common_dir.join("worktrees"))
-            && !link.exists()
-        {
-            f.broken_link = Some(format!("'{}' has lost its git directory", place.display()));
-        }
         return Ok(f);
     };
     match entry.link() {
