@@ -40,7 +40,7 @@ pub fn register_locked(ctx: &Context, planned: &Planned) -> Result<(Registration
     write_locked(ctx, &held, planned, "create")
 }
 
-/// [`write`] for one, with its lock taken and its run noted.
+/// [`write()`] for one, with its lock taken and its run noted.
 pub fn write_locked(
     ctx: &Context,
     held: &Held,
