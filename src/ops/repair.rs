@@ -82,6 +82,7 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
     }
     sterile::heal(ctx.repo());
     heal_temporaries(ctx);
+    drop_empty_trash(ctx)?;
     Ok(stuck)
 }
 
@@ -139,7 +140,7 @@ fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
             super::identity::parse_lock_reason(reason).is_some_and(|(id, owner)| id == r.id && !owner.is_alive())
         })?;
     }
-    drop_empty_trash(ctx)
+    Ok(())
 }
 
 /// A folder of the trash without an entry is what a kill left of making one.

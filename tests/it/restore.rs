@@ -117,7 +117,7 @@ fn step(at: &Repo<'_>, random: &mut Random, i: usize) -> &'static str {
             at.try_git(&["mv", "-f", file, &format!("moved-{i}.txt")]);
             "renamed"
         }
-        5 if exists(file) => {
+        5 if at.join(file).is_file() => {
             set_mode(file, [0o600, 0o755, 0o444, 0o640][random.below(4)]);
             "another mode"
         }
