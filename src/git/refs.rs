@@ -10,7 +10,7 @@ use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// All references below the given prefixes (`refs/heads/`, …), with the objects they name directly.
