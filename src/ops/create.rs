@@ -212,12 +212,12 @@ fn check_out_existing(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> 
     drop(held);
     let tip = refs::read(ctx.repo(), &reg.branch)?.unwrap_or_else(|| reg.fork.clone());
     checkout(ctx, &Registration { fork: tip, ..reg.clone() }, &entry, plan, &mut |_| {})?;
+    // Before the last step is noted as done: what follows it nobody would come back for.
+    unlock_worktree(ctx, reg)?;
     reg.doing = None;
     reg.path = None;
     let held = ctx.state.lock()?;
     ctx.state.register(&held, reg)?;
-    drop(held);
-    unlock_worktree(ctx, reg)?;
     Ok(entry)
 }
 
