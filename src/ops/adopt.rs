@@ -235,8 +235,8 @@ fn register(
     for r in ctx.state.registrations()?.0.iter().filter(|r| r.branch == branch && is_cut_short(ctx, r)) {
         if let Some(entry) = identity::entry_of(ctx, r)?.filter(unfinished::is_checked_out) {
             // All but the last step was done.
+            identity::unlock_worktree(ctx, r)?;
             let done = Registration { doing: None, path: None, ..r.clone() };
-            identity::unlock_worktree(ctx, &done)?;
             ctx.state.register(&held, &done)?;
             return Ok(Adopted { name: done.name.0, path: entry.path });
         }
