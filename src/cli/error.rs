@@ -35,6 +35,14 @@ impl<E: Into<ops::Error>> From<E> for CliError {
 }
 
 impl CliError {
+    /// Standard output could not be written: silently where nobody reads any more, as an error otherwise.
+    pub fn output(e: std::io::Error) -> CliError {
+        match e.kind() {
+            std::io::ErrorKind::BrokenPipe => CliError::Closed,
+            _ => CliError::refused(format!("could not write to standard output: {e}"), "what was asked for was done"),
+        }
+    }
+
     /// A refusal with a hint.
     pub fn refused(what: impl Into<String>, hint: impl Into<String>) -> CliError {
         CliError::Ops(ops::Error::refused(what, hint))

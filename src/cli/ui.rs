@@ -127,7 +127,7 @@ impl Ui {
     /// Writes an answer for a program.
     pub fn out_bytes(&self, bytes: &[u8]) -> Result<(), CliError> {
         let mut o = std::io::stdout().lock();
-        o.write_all(bytes).and_then(|()| o.flush()).map_err(|_| CliError::Closed)
+        o.write_all(bytes).and_then(|()| o.flush()).map_err(CliError::output)
     }
 
     /// Writes the answer. Text in it is clean already.

@@ -66,6 +66,9 @@ pub fn parse_duration(s: &str) -> Result<u64, String> {
 pub fn parse_size(s: &str) -> Result<u64, String> {
     let wrong = || format!("'{}' is not a size; write it as '500MiB' or '5GiB'", shown(s));
     let text = s.trim();
+    if text == "0" {
+        return Ok(0);
+    }
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
     let unit: u64 = match text[digits..].trim_start().to_ascii_lowercase().as_str() {

@@ -10,7 +10,7 @@ use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// All references below the given prefixes (`refs/heads/`, …), with the objects they name.
@@ -49,6 +49,10 @@ pub fn resolve_commit(repo: &Repo, rev: &str) -> Result<Option<Oid>> {
     }
     let spec = format!("{rev}^{{commit}}");
     let out = repo.call(["rev-parse", "--verify", "--quiet", "--end-of-options", &spec]).output()?;
+    if out.status.code().is_none() {
+        // A git that was killed has not said no.
+        return Err(super::command::failed(&format!("rev-parse {spec}"), &out));
+    }
     Ok(String::from_utf8_lossy(&out.stdout).lines().find_map(Oid::parse).filter(|_| out.status.success()))
 }
 
@@ -231,7 +235,7 @@ pub fn delete(repo: &Repo, name: &str, old: &Oid) -> Result<()> {
 }
 
 /// Where a git of ours was killed in the middle of changing `name`, its lock goes: it had just taken it.
-fn heal_killed(repo: &Repo, name: &str, error: &Error) {
+pub fn heal_killed(repo: &Repo, name: &str, error: &Error) {
     let lock = repo.common_dir.join(format!("{name}.lock"));
     if matches!(error, Error::Failed { code: None, .. }) && !crate::runtime::process::is_open_anywhere(&lock) {
         let _ = std::fs::remove_file(lock);
@@ -285,10 +289,9 @@ pub fn heal(repo: &Repo) {
     }
 }
 
-/// A lock on a reference of ours that the program left (a killed `update-ref -d`): removed once it is older than ten
-/// seconds, no process has it open, it holds nothing but at most one id, and we hold the repository's lock. Only
-/// references of ours are ever healed.
-fn heal_foreign_form(lock: &PathBuf) {
+/// A lock that a killed program left on a reference of ours, or on one that we were to check out: removed once it is
+/// older than ten seconds, no process has it open, it holds at most one id, and we hold the repository's lock.
+pub fn heal_foreign_form(lock: &Path) {
     let Ok(meta) = lock.symlink_metadata() else { return };
     if meta.is_file()
         && matches!(meta.len(), 0 | 41 | 65)

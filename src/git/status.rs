@@ -273,7 +273,9 @@ impl Walk<'_> {
         };
         if entry.mode == Mode::COMMIT {
             // A submodule: whether its own tree is dirty is its own business here.
-            if !is_kind(&stat, SFlag::S_IFDIR) {
+            let sub = self.place.worktree.join(std::ffi::OsStr::from_bytes(path));
+            let moved = checked_out(&sub).is_some_and(|head| head != from_gix(entry.id));
+            if !is_kind(&stat, SFlag::S_IFDIR) || moved {
                 self.out.modified.insert(path.to_vec());
             }
             return Ok(());
@@ -420,6 +422,29 @@ fn is_kind(stat: &FileStat, kind: SFlag) -> bool {
 
 fn io(e: nix::errno::Errno) -> Error {
     Error::Object(format!("could not read the worktree: {e}"))
+}
+
+/// The commit an initialised submodule has checked out, read without opening it.
+fn checked_out(sub: &Path) -> Option<Oid> {
+    let git_dir = super::worktree::points_to(sub).or_else(|| Some(sub.join(".git")).filter(|d| d.is_dir()))?;
+    let head = std::fs::read_to_string(git_dir.join("HEAD")).ok()?;
+    let Some(name) = head.trim().strip_prefix("ref: ") else { return Oid::parse(head.trim()) };
+    if let Ok(id) = std::fs::read_to_string(git_dir.join(name)) {
+        return Oid::parse(id.trim());
+    }
+    let packed = std::fs::read_to_string(git_dir.join("packed-refs")).ok()?;
+    packed.lines().filter_map(|l| l.split_once(' ')).find(|(_, n)| *n == name).and_then(|(id, _)| Oid::parse(id))
+}
+
+/// The submodules in the index.
+pub fn submodules(repo: &Repo, place: &Place<'_>) -> Result<Vec<RelPath>> {
+    let hash = if repo.object_format == "sha256" { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
+    let path = place.admin.join("index");
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let index = gix::index::File::at(path, hash, true, Default::default()).map_err(|e| Error::Object(e.to_string()))?;
+    Ok(index.entries().iter().filter(|e| e.mode == Mode::COMMIT).map(|e| e.path(&index).to_vec()).collect())
 }
 
 /// Entries of the index that git is told to believe unchanged (assume-unchanged, skip-worktree), whose files are there.

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod event;
+pub mod flags;
 pub mod overlap;
 pub mod task;
 pub mod tasks;

@@ -40,7 +40,7 @@ pub fn register_locked(ctx: &Context, planned: &Planned) -> Result<(Registration
     write_locked(ctx, &held, planned, "create")
 }
 
-/// [`write`] for one, with its lock taken and its run noted.
+/// [`write()`] for one, with its lock taken and its run noted.
 pub fn write_locked(
     ctx: &Context,
     held: &Held,
@@ -281,6 +281,7 @@ fn fill(ctx: &Context, reg: &Registration, entry: &worktree::Entry) -> Result<()
         .env("GIT_WORK_TREE", &entry.path)
         .env_remove("GIT_NO_LAZY_FETCH");
     let Err(e) = reset.run() else { return Ok(()) };
+    refs::heal_killed(ctx.repo(), &reg.branch, &e);
     let text = e.to_string();
     let hint = filter_hint(ctx, &reg.fork, &text);
     Err(Error::Refused { what: format!("could not check out '{}': {text}", reg.name), hint })

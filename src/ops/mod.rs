@@ -4,6 +4,7 @@ pub mod adopt;
 pub mod answer;
 pub mod base;
 pub mod create;
+pub mod flags;
 pub mod hold;
 pub mod identity;
 pub mod inbox;

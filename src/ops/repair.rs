@@ -63,10 +63,6 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
                 json!({ "name": r.name, "branch": r.branch, "base": r.base, "base_commit": r.fork }),
             ));
         }
-        // A lock of ours on its worktree, whose owner is gone.
-        if r.doing.is_none() && !run.is_alive()? {
-            super::identity::unlock_worktree(ctx, r)?;
-        }
         // `git branch -m` in its worktree.
         if r.doing.is_none()
             && !branches.contains_key(&r.branch)
@@ -86,6 +82,7 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
     }
     sterile::heal(ctx.repo());
     heal_temporaries(ctx);
+    drop_empty_trash(ctx)?;
     Ok(stuck)
 }
 
@@ -143,7 +140,7 @@ fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
             super::identity::parse_lock_reason(reason).is_some_and(|(id, owner)| id == r.id && !owner.is_alive())
         })?;
     }
-    drop_empty_trash(ctx)
+    Ok(())
 }
 
 /// A folder of the trash without an entry is what a kill left of making one.

@@ -13,7 +13,6 @@ use crate::model::overlap::{Level, Side, landing_order};
 use crate::model::task::short_ref;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::os::unix::ffi::OsStrExt as _;
 
 /// What a person should do about an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -374,16 +373,7 @@ fn facts(
         _ if a.reg.doing.is_none() => reasons.push("its worktree is missing".into()),
         _ => {}
     }
-    let mut flags = Vec::new();
-    if let Some(r) = &a.record {
-        if r.denied > 0 {
-            flags.push(Flag { kind: "denied", text: format!("{} actions were refused to the assistant", r.denied) });
-        }
-        for s in &r.survivors {
-            flags.push(Flag { kind: "survivor", text: format!("a process of it is still running: {s}") });
-        }
-    }
-    outside(&a.task.files, &files, &mut flags);
+    let flags = super::flags::of(ctx, a, &files);
     let record = a.record.as_ref();
     let name = &a.reg.name;
     let branch = typed.rev(&a.reg.branch);
@@ -445,28 +435,4 @@ fn numstat(ctx: &Context, from: &Oid, to: &Oid) -> Result<Vec<FileAnswer>> {
         files.push(FileAnswer { path: path.into(), added, removed });
     }
     Ok(files)
-}
-
-/// Files outside the task's `files`.
-fn outside(patterns: &[String], files: &[FileAnswer], flags: &mut Vec<Flag>) {
-    if patterns.is_empty() {
-        return;
-    }
-    let mut set = globset::GlobSetBuilder::new();
-    for p in patterns {
-        if let Ok(g) = globset::Glob::new(p) {
-            set.add(g);
-        }
-    }
-    let Ok(set) = set.build() else { return };
-    let is_outside = |p: &&JsonPath| !set.is_match(std::path::Path::new(std::ffi::OsStr::from_bytes(&p.raw())));
-    let out: Vec<String> = files.iter().map(|f| &f.path).filter(is_outside).map(JsonPath::shown).collect();
-    if !out.is_empty() {
-        let more = if out.len() > 3 { format!(" and {} more", out.len() - 3) } else { String::new() };
-        let shown: Vec<&str> = out.iter().take(3).map(String::as_str).collect();
-        flags.push(Flag {
-            kind: "outside-files",
-            text: format!("changed outside '{}': {}{more}", patterns.join(" "), shown.join(", ")),
-        });
-    }
 }

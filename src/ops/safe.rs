@@ -167,7 +167,13 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
     };
     match entry.link() {
         worktree::Link::Good => {}
-        worktree::Link::Missing => f.missing = true,
+        worktree::Link::Missing => {
+            f.missing = true;
+            if let Some(now) = moved_to(entry) {
+                f.broken_link =
+                    Some(format!("was moved to '{}'; 'git worktree repair' there mends that", now.display()));
+            }
+        }
         worktree::Link::Broken(why) => f.broken_link = Some(why),
     }
     if let Some(reason) = &entry.locked {
@@ -209,6 +215,15 @@ fn contains(ctx: &Context, inv: &Inventory, entry: &worktree::Entry) -> Option<S
     Some(format!("{kind} '{}'", path.display()))
 }
 
+/// Where the tree of an entry is that is not where it was: beside its old place, or one folder further.
+fn moved_to(entry: &worktree::Entry) -> Option<std::path::PathBuf> {
+    let parent = entry.path.parent()?;
+    let tops = [Some(parent), parent.parent()];
+    let below =
+        |d: &Path| std::fs::read_dir(d).into_iter().flatten().filter_map(std::result::Result::ok).map(|e| e.path());
+    tops.into_iter().flatten().flat_map(below).find(|d| worktree::points_to(d).is_some_and(|t| t == entry.admin))
+}
+
 /// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours
 /// aside. Asked of git in the sterile dir with nothing hidden.
 fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away: &[String]) -> Result<Vec<String>> {
@@ -232,6 +247,12 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
         let differs = std::fs::symlink_metadata(&file).is_ok() && !ctx.state.objects.is_blob_of_file(&id, &file);
         if differs {
             out.push(show(&path));
+        }
+    }
+    // A submodule's own commits and files are in its git directory, which goes along; they are work all the same.
+    for path in status::submodules(ctx.repo(), &place)? {
+        if entry.path.join(OsStr::from_bytes(&path)).join(".git").symlink_metadata().is_ok() {
+            out.push(format!("{} (a submodule with a repository of its own)", show(&path)));
         }
     }
     out.sort();

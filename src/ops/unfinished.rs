@@ -45,12 +45,8 @@ pub fn undo(ctx: &Context, _held: &Held, reg: &Registration, since: Since) -> Re
     };
     let made = path.filter(|p| p.symlink_metadata().is_ok_and(|m| m.is_dir())).filter(|p| {
         // The place was free when this was registered: git had not begun there yet, had begun its link, or had linked it.
-        let begun = std::fs::read_dir(p).is_ok_and(|d| {
-            d.filter_map(std::result::Result::ok)
-                .all(|e| e.file_name() == ".git" && e.metadata().is_ok_and(|m| m.is_file() && m.len() == 0))
-        });
         let link = worktree::points_to(p);
-        begun || link.is_some_and(|l| admins.contains(&l) || l.starts_with(&top) && !l.exists())
+        holds_nothing(p) || link.is_some_and(|l| admins.contains(&l) || l.starts_with(&top) && !l.exists())
     });
     if let (Since::Earlier, Some(p)) = (since, &made) {
         if admins.iter().any(|a| a.join("index").exists()) {
@@ -101,8 +97,12 @@ pub fn heal_locks(ctx: &Context, reg: &Registration) -> Result<()> {
             locks.extend(["HEAD.lock", "ORIG_HEAD.lock", "index.lock"].map(|n| admin.join(n)));
         }
     }
-    if matches!(reg.doing.as_deref(), Some("create" | "checkout" | "remove" | "restore")) {
-        locks.push(ctx.repo().common_dir.join(format!("{}.lock", reg.branch)));
+    let of_branch = ctx.repo().common_dir.join(format!("{}.lock", reg.branch));
+    if reg.doing.as_deref() == Some("adopt") {
+        // Somebody else's branch, whose owner may be at it this very moment.
+        refs::heal_foreign_form(&of_branch);
+    } else if reg.doing.is_some() {
+        locks.push(of_branch);
     }
     for lock in locks.iter().filter(|l| l.symlink_metadata().is_ok() && !process::is_open_anywhere(l)) {
         std::fs::remove_file(lock).map_err(files::because("unlock", lock))?;
@@ -110,7 +110,8 @@ pub fn heal_locks(ctx: &Context, reg: &Registration) -> Result<()> {
     Ok(())
 }
 
-/// Admin directories that were begun for `reg`: by their lock, by their token, or empty under the name git chose.
+/// Admin directories that were begun for `reg`: by their lock, by their token, or with nothing in them under the name
+/// git chose.
 fn admins(ctx: &Context, reg: &Registration) -> Result<BTreeSet<PathBuf>> {
     let stem = reg.path.as_ref().and_then(|p| p.file_name()).map(|n| n.as_bytes().to_vec());
     let mut out = BTreeSet::new();
@@ -125,14 +126,22 @@ fn admins(ctx: &Context, reg: &Registration) -> Result<BTreeSet<PathBuf>> {
         let begun = || {
             let name = e.file_name();
             let rest = stem.as_ref().and_then(|s| name.as_bytes().strip_prefix(s.as_slice()));
-            rest.is_some_and(|r| r.iter().all(u8::is_ascii_digit))
-                && std::fs::read_dir(&admin).is_ok_and(|mut d| d.next().is_none())
+            rest.is_some_and(|r| r.iter().all(u8::is_ascii_digit)) && holds_nothing(&admin)
         };
         if ours || begun() {
             out.insert(admin);
         }
     }
     Ok(out)
+}
+
+/// Whether git had got no further in `dir` than to open its first file: nothing is there, or one file without a byte.
+fn holds_nothing(dir: &Path) -> bool {
+    let of_git = |e: &std::fs::DirEntry| {
+        (e.file_name() == ".git" || e.file_name() == "locked")
+            && e.metadata().is_ok_and(|m| m.is_file() && m.len() == 0)
+    };
+    std::fs::read_dir(dir).is_ok_and(|d| d.filter_map(std::result::Result::ok).all(|e| of_git(&e)))
 }
 
 /// Refuses where the tree holds anything that a checkout of the fork would not have put there.

@@ -81,9 +81,11 @@ pub fn values(agent: &Agent, worktree: &Path) -> BTreeMap<&'static str, String> 
 pub fn run(agent: &mut Agent) -> Result<Done> {
     let entry = identity::check_place(&agent.ctx, &agent.reg)?;
     let row = agent.plan.adapter.clone().ok_or_else(|| Error::refused("it has no assistant", "git agents attach"))?;
-    // What it did to a script that its own command names was approved by nobody.
-    let changed =
-        crate::config::plan::changed_scripts(&agent.plan.assistant_scripts, &crate::ops::plan::script_in(&entry.path));
+    // What it did to a script that its own command names was approved by nobody. A name that was no file then is what
+    // the command writes, not what it runs.
+    let mut scripts = agent.plan.assistant_scripts.clone();
+    scripts.retain(|_, digest| digest.is_some());
+    let changed = crate::config::plan::changed_scripts(&scripts, &crate::ops::plan::script_in(&entry.path));
     if !changed.is_empty() {
         return Ok(Done::Final(RunState::Failed, Some(crate::ops::plan::not_as_approved(&changed))));
     }
@@ -377,6 +379,14 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
     }
     if seen.question.is_some() && seen.finished.is_none() {
         return Ok(asked(agent, seen.question));
+    }
+    if let Some(now) = worktree::read(agent.ctx.repo(), &entry.id)?
+        && let worktree::Head::Branch(branch) = &now.head
+        && *branch != agent.reg.branch
+        && refs::read(agent.ctx.repo(), &agent.reg.branch)?.is_some()
+    {
+        let short = crate::model::task::short_ref(branch);
+        return Ok(Done::Final(RunState::Failed, Some(format!("it left its branch: '{short}' is checked out"))));
     }
     let mut facts =
         Facts { exit_code: seen.ended.code, signal: seen.ended.signal, finished: seen.finished, ..Facts::default() };

@@ -58,7 +58,7 @@ impl<'e> Lab<'e> {
     #[track_caller]
     fn after_repair(&self, what: &str) {
         // What the second run was refused for it may have found without the lock; this one takes it.
-        self.repo.agents(&["restore", "no-such-agent"]).code(128);
+        self.repo.repair();
         self.before.still_holds(&self.repo);
         self.held.still_there(&self.repo, what);
         let left: Vec<PathBuf> =
@@ -160,7 +160,7 @@ fn summary(repo: &Repo<'_>) -> String {
     let mut keys: Vec<&str> = config.lines().filter(|l| l.starts_with("agent.") && !l.contains(".id=")).collect();
     keys.sort_unstable();
     out += &keys.join("\n");
-    let status = repo.agents(&["status", "--json"]).ok().json();
+    let status = repo.status();
     for a in status["agents"].as_array().unwrap() {
         let path = a["worktree"].as_str().unwrap();
         let at = Repo::at(repo.env, path);
@@ -278,7 +278,7 @@ const CASES: &[Case] = &[
             let out = lab.repo.agents(&["adopt", "there"]);
             if out.status == 128 {
                 assert!(out.stderr.contains("managed already"), "{what}: {out}");
-                let status = lab.repo.agents(&["status", "--json"]).ok().json();
+                let status = lab.repo.status();
                 if status["agents"][0]["findings"] != serde_json::json!([]) {
                     lab.repo.agents(&["rm", "there"]).ok();
                     lab.repo.agents(&["adopt", "there"]).ok();
@@ -382,7 +382,7 @@ fn sweep_settled(args: &[&str], first: usize, step: usize) -> usize {
             assert!(out.status == 0 || (args[0] == "stop" && out.status == 1), "{what}: {out}");
             env.until("nothing runs", || env.processes().is_empty());
             lab.after_repair(&what);
-            let a = lab.repo.agents(&["status", "--json"]).ok().json()["agents"][0].clone();
+            let a = lab.repo.status()["agents"][0].clone();
             assert_eq!((&a["run"]["state"], &a["ahead"]), (&"succeeded".into(), &1.into()), "{what}: {a}");
             assert_eq!((&a["locked"], &a["findings"]), (&Value::Null, &serde_json::json!([])), "{what}");
             // Every end was noted once.
@@ -488,11 +488,11 @@ fn random_kills(seed: u64, count: usize) -> usize {
             assert!(places(&repo).values().any(|p| content(p) == *tree), "{what}: the files of 'k' are gone");
         }
         // The next command brings it to one side or the other.
-        repo.agents(&["restore", "no-such-agent"]).code(128);
+        repo.repair();
         let now = events(&repo);
         assert!(acknowledged.is_subset(&now), "{what}: acknowledged events are gone");
         acknowledged = now;
-        let agents = repo.agents(&["status", "--json"]).ok().json()["agents"].clone();
+        let agents = repo.status()["agents"].clone();
         exists = agents[0].is_object();
         match args[0] {
             "new" if exists && agents[0]["findings"] != serde_json::json!([]) => {

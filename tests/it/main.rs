@@ -9,14 +9,18 @@
     reason = "rules for code that users run"
 )]
 
+mod adopt;
 mod cli;
 mod create;
 mod kill;
 mod layers;
+mod layouts;
 mod licences;
 mod lists;
 mod older_git;
+mod places;
 mod readme;
+mod removal_table;
 mod remove;
 mod report;
 mod restore;

@@ -1,4 +1,4 @@
-//! `rm`: the table of removal row by row, and what removing things has cost users of comparable tools.
+//! `rm`: what removing things has cost users of comparable tools.
 
 use crate::support::tree::Tree;
 use crate::support::{Before, Env, Out, Repo, assert_same_tree, repo_invariants, tree_state};
@@ -6,33 +6,22 @@ use serde_json::Value;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// A new environment of this name.
-#[track_caller]
-fn agent<'e>(repo: &Repo<'e>, name: &str) -> Repo<'e> {
-    let out = repo.agents(&["new", name]).ok();
-    Repo::at(repo.env, out.stdout.trim_end())
-}
-
 /// One with a commit of its own.
 #[track_caller]
-fn agent_with_commit<'e>(repo: &Repo<'e>, name: &str) -> Repo<'e> {
-    let at = agent(repo, name);
+pub fn agent_with_commit<'e>(repo: &Repo<'e>, name: &str) -> Repo<'e> {
+    let at = repo.agent(name);
     at.write(format!("{name}.txt"), format!("made by {name}\n"));
     at.commit(&format!("Made by {name}"));
     at
 }
 
-fn status(repo: &Repo<'_>) -> Value {
-    repo.agents(&["status", "--json"]).ok().json()
-}
-
-fn names(repo: &Repo<'_>) -> Vec<String> {
-    status(repo)["agents"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap().to_owned()).collect()
+pub fn names(repo: &Repo<'_>) -> Vec<String> {
+    repo.status()["agents"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The only tree in the trash.
 #[track_caller]
-fn only_tree(repo: &Repo<'_>) -> PathBuf {
+pub fn only_tree(repo: &Repo<'_>) -> PathBuf {
     let all: Vec<PathBuf> = std::fs::read_dir(repo.join(".git/agents/trash"))
         .unwrap()
         .map(|e| e.unwrap().path().join("tree"))
@@ -43,261 +32,19 @@ fn only_tree(repo: &Repo<'_>) -> PathBuf {
 }
 
 /// Everything below `code`, but for what a holder of the lock leaves in it and the folder for judging.
-fn everything(env: &Env) -> Tree {
+pub fn everything(env: &Env) -> Tree {
     let mut tree = tree_state(&env.root().join("code"));
     tree.retain(|path, _| !path.ends_with(b"/agents/lock") && !path.ends_with(b"/agents/sterile"));
     tree
 }
 
 #[track_caller]
-fn refused(out: Out, words: &[&str]) -> Out {
+pub fn refused(out: Out, words: &[&str]) -> Out {
     let out = out.code(128);
     for w in words {
         assert!(out.stderr.contains(w), "'{w}' is not said\n{out}");
     }
     out
-}
-
-mod table {
-    use super::*;
-
-    #[test]
-    fn a_landed_one_goes_with_its_branch_however_it_landed() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        for (name, how) in [("ff", "--ff-only"), ("merged", "--no-ff")] {
-            let at = agent_with_commit(&repo, name);
-            repo.git(&["merge", "--quiet", "--no-edit", how, name]);
-            let out = repo.agents(&["rm", name]).ok();
-            assert!(out.stderr.contains("with its branch") && out.stderr.contains("undo: git agents restore"), "{out}");
-            assert!(!repo.has(&format!("refs/heads/{name}")) && !at.path().exists());
-            // Its file came with the merge.
-            assert!(repo.join(format!("{name}.txt")).exists());
-        }
-        repo_invariants(&repo);
-    }
-
-    #[test]
-    fn a_fresh_one_goes_with_its_branch() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent(&repo, "fresh");
-        let results = repo.agents(&["rm", "fresh", "--json"]).ok().json();
-        assert_eq!(results["results"][0]["outcome"], "done");
-        assert_eq!(results["results"][0]["undo"], "git agents restore fresh");
-        assert!(!repo.has("refs/heads/fresh") && !at.path().exists() && names(&repo).is_empty());
-    }
-
-    #[test]
-    fn one_that_has_not_landed_keeps_its_branch_and_says_so() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent_with_commit(&repo, "work");
-        let tip = at.tip("HEAD");
-        let out = repo.agents(&["rm", "work"]).ok();
-        assert!(out.stderr.contains("its branch stays") && out.stderr.contains("not landed"), "{out}");
-        assert_eq!(repo.tip("refs/heads/work"), tip);
-        assert!(!at.path().exists());
-    }
-
-    #[test]
-    fn files_left_over_keep_the_branch_and_are_named() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent_with_commit(&repo, "left");
-        repo.git(&["merge", "--quiet", "left"]);
-        at.write("report/x.md", "draft\n");
-        let out = repo.agents(&["rm", "left"]).ok();
-        assert!(out.stderr.contains("its branch stays") && out.stderr.contains("report/x.md"), "{out}");
-        assert!(repo.has("refs/heads/left"));
-    }
-
-    #[test]
-    fn capital_d_takes_the_branch_and_keeps_its_tip() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent_with_commit(&repo, "gone");
-        let tip = at.tip("HEAD");
-        let before = Before::of(&repo);
-        repo.agents(&["rm", "-D", "gone"]).ok();
-        assert!(!repo.has("refs/heads/gone"));
-        before.still_holds(&repo);
-        let kept = repo.git(&["for-each-ref", "--format=%(refname)", "--contains", &tip]);
-        assert!(kept.starts_with("refs/agents/removed/"), "{kept}");
-    }
-
-    #[test]
-    fn a_running_one_is_refused_until_it_is_stopped() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let go = env.root().join("go");
-        let task = format!("WRITE: half.txt: half\nWAITFILE: {}", go.display());
-        repo.agents(&["run", "-d", "-a", "scripted", &task]).ok();
-        let name = names(&repo).remove(0);
-        let path = PathBuf::from(status(&repo)["agents"][0]["worktree"].as_str().unwrap());
-        env.until("it has begun", || path.join("half.txt").exists());
-        for flags in [&[][..], &["-D"], &["--force"]] {
-            let args = [&["rm", name.as_str()], flags].concat();
-            refused(repo.agents(&args), &["is running", "--stop"]);
-        }
-        assert!(path.join("half.txt").exists());
-        repo.agents(&["rm", "--stop", &name]).ok();
-        assert!(!path.exists() && only_tree(&repo).join("half.txt").exists());
-        env.until("nothing runs", || env.processes().is_empty());
-    }
-
-    #[test]
-    fn a_lock_is_a_wish_that_no_flag_passes() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent_with_commit(&repo, "locked");
-        repo.git(&["merge", "--quiet", "locked"]);
-        repo.git(&["worktree", "lock", "--reason", "back in May", at.path().to_str().unwrap()]);
-        let before = everything(&env);
-        for flags in [&[][..], &["-D"], &["--force"], &["--stop"], &["-D", "--force", "--stop"]] {
-            let out = refused(repo.agents(&[&["rm", "locked"], flags].concat()), &["locked", "back in May"]);
-            assert!(out.stderr.contains("git worktree unlock"), "{out}");
-        }
-        assert_same_tree(&before, &everything(&env));
-        repo.git(&["worktree", "unlock", at.path().to_str().unwrap()]);
-        repo.agents(&["rm", "locked"]).ok();
-    }
-
-    #[test]
-    fn what_was_adopted_stays_where_it_is() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        repo.git(&["worktree", "add", "--quiet", "-b", "mine", "../mine"]);
-        let mine = Repo::at(&env, env.root().join("code/mine"));
-        mine.write("work.txt", "mine\n");
-        let before = everything(&env);
-        repo.agents(&["adopt", "../mine"]).ok();
-        let out = repo.agents(&["rm", "-D", "mine"]).ok();
-        assert!(out.stderr.contains("its worktree and branch stay"), "{out}");
-        assert!(names(&repo).is_empty() && repo.has("refs/heads/mine"));
-        let after = tree_state(mine.path());
-        let prefix = b"mine/".as_slice();
-        let was: Tree = before.into_iter().filter_map(|(k, v)| Some((k.strip_prefix(prefix)?.to_vec(), v))).collect();
-        assert_same_tree(&was, &after);
-        assert_eq!(mine.git(&["status", "--porcelain"]), "?? work.txt");
-        assert!(!repo.join(".git/worktrees/mine/agents-token").exists());
-
-        // By force the tree goes too, to the trash; the branch is not ours.
-        repo.agents(&["adopt", "../mine"]).ok();
-        repo.agents(&["rm", "--force", "mine"]).ok();
-        assert!(!mine.path().exists() && repo.has("refs/heads/mine"));
-        repo.agents(&["restore", "mine"]).ok();
-        assert_same_tree(&was, &tree_state(mine.path()));
-    }
-
-    #[test]
-    fn a_locked_worktree_of_someones_is_released_all_the_same() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        repo.git(&["worktree", "add", "--quiet", "-b", "mine", "../mine"]);
-        repo.git(&["worktree", "lock", "--reason", "mine", "../mine"]);
-        repo.agents(&["adopt", "../mine"]).ok();
-        refused(repo.agents(&["rm", "--force", "mine"]), &["locked"]);
-        repo.agents(&["rm", "mine"]).ok();
-        assert_eq!(std::fs::read_to_string(repo.join(".git/worktrees/mine/locked")).unwrap().trim_end(), "mine");
-    }
-
-    #[test]
-    fn a_dry_run_changes_not_a_byte() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        agent(&repo, "fresh");
-        agent_with_commit(&repo, "work").write("new.txt", "new\n");
-        repo.git(&["worktree", "add", "--quiet", "-b", "mine", "../mine"]);
-        repo.agents(&["adopt", "mine"]).ok();
-        let before = everything(&env);
-        let out = repo.agents(&["rm", "--dry-run", "-D", "--force", "fresh", "work", "mine"]).ok();
-        assert!(out.stderr.contains("'fresh' would be moved to the trash, with its branch"), "{out}");
-        assert!(!out.stderr.contains("undo:"), "{out}");
-        assert_same_tree(&before, &everything(&env));
-    }
-
-    #[test]
-    fn standing_in_it_is_no_obstacle() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent(&repo, "here");
-        let out = at.agents(&["rm", "@"]).ok();
-        assert!(out.stderr.contains(&format!("cd {}", repo.path().display())), "{out}");
-        // The shell is in the trash now: still one clear line, or an answer, but no panic.
-        let out = repo.agents_in(&only_tree(&repo), &["status"]);
-        assert!(out.status == 128 && out.stderr.lines().count() <= 2 && !out.stderr.contains("panicked"), "{out}");
-        repo.agents(&["restore", "here"]).ok();
-        assert!(at.path().exists());
-    }
-}
-
-mod operations {
-    use super::*;
-
-    /// Puts `at` into the middle of each operation in turn.
-    fn begin(at: &Repo<'_>, operation: &str) {
-        let clash = |text: &str| {
-            at.write("src/b.txt", text);
-            at.commit("Clash");
-        };
-        match operation {
-            "bisect" => drop(at.git(&["bisect", "start", "HEAD", "HEAD~2"])),
-            "am" => {
-                clash("theirs\n");
-                let patch = at.git(&["format-patch", "-1", "--stdout"]) + "\n";
-                at.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
-                clash("ours\n");
-                std::fs::write(at.env.root().join("patch"), patch).unwrap();
-                at.try_git(&["am", "--quiet", at.env.root().join("patch").to_str().unwrap()]).code(128);
-            }
-            _ => {
-                at.git(&["switch", "--quiet", "-c", "theirs"]);
-                clash("theirs\n");
-                at.git(&["switch", "--quiet", "-"]);
-                clash("ours\n");
-                let out = match operation {
-                    "merge" => at.try_git(&["merge", "theirs"]),
-                    "cherry-pick" => at.try_git(&["cherry-pick", "theirs"]),
-                    "rebase" => at.try_git(&["rebase", "theirs"]),
-                    "revert" => {
-                        at.write("src/b.txt", "later\n");
-                        at.commit("Later");
-                        at.try_git(&["revert", "--no-edit", "HEAD~1"])
-                    }
-                    other => panic!("{other}"),
-                };
-                out.code(1);
-            }
-        }
-    }
-
-    #[test]
-    fn only_a_rebase_was_looked_for() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        for operation in ["bisect", "am", "merge", "cherry-pick", "rebase", "revert"] {
-            let at = agent(&repo, operation);
-            begin(&at, operation);
-            let (tree, said) = (tree_state(at.path()), at.git(&["status"]));
-            refused(repo.agents(&["rm", "-D", operation]), &[&format!("in the middle of a {operation}"), "--force"]);
-            assert_same_tree(&tree, &tree_state(at.path()));
-            repo.agents(&["rm", "--force", operation]).ok();
-            assert!(!at.path().exists(), "{operation}");
-            repo.git(&["reflog", "expire", "--expire=now", "--all"]);
-            repo.git(&["gc", "--quiet", "--prune=now"]);
-            repo.agents(&["restore", operation]).ok();
-            assert_same_tree(&tree, &tree_state(at.path()));
-            assert_eq!(at.git(&["status"]), said, "{operation}");
-            repo.git(&["fsck", "--full", "--strict"]);
-            if operation != "bisect" {
-                at.git(&[operation, "--abort"]);
-            }
-            if repo.has("refs/heads/theirs") {
-                repo.git(&["branch", "--quiet", "-D", "theirs"]);
-            }
-        }
-    }
 }
 
 #[test]
@@ -323,18 +70,18 @@ fn files_that_git_was_told_not_to_show_were_taken_for_nothing() {
     repo.git(&["config", "status.showUntrackedFiles", "no"]);
     std::fs::write(repo.join(".git/info/exclude"), "*.note\n").unwrap();
     for (name, hide) in [("assumed", "--assume-unchanged"), ("skipped", "--skip-worktree")] {
-        let at = agent(&repo, name);
+        let at = repo.agent(name);
         at.git(&["update-index", hide, "src/a.txt"]);
         at.write("src/a.txt", "hidden edit\n");
         assert_eq!(at.git(&["status", "--porcelain"]), "");
         let out = repo.agents(&["rm", name]).ok();
         assert!(out.stderr.contains("src/a.txt") && out.stderr.contains("its branch stays"), "{out}");
     }
-    let at = agent(&repo, "excluded");
+    let at = repo.agent("excluded");
     at.write("a.note", "excluded by a file that nobody else has\n");
     let out = repo.agents(&["rm", "excluded"]).ok();
     assert!(out.stderr.contains("a.note"), "{out}");
-    let at = agent(&repo, "untracked");
+    let at = repo.agent("untracked");
     at.write("plain.txt", "untracked\n");
     let out = repo.agents(&["rm", "untracked"]).ok();
     assert!(out.stderr.contains("plain.txt"), "{out}");
@@ -346,7 +93,7 @@ fn files_that_git_was_told_not_to_show_were_taken_for_nothing() {
 fn a_lock_of_a_dead_owner_kept_its_tree_for_ever() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = agent(&repo, "dead");
+    let at = repo.agent("dead");
     let id = repo.git(&["config", "agent.dead.id"]);
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let reason = |pid: u32, boot: &str| format!("git-agents {id} {} {pid}:1", boot.trim());
@@ -384,7 +131,7 @@ fn a_locked_tree_on_an_absent_disk_was_pruned() {
 fn trees_made_by_hand_in_the_same_folder_were_swept_away() {
     let env = Env::new();
     let repo = env.repo("x");
-    let done = agent(&repo, "done");
+    let done = repo.agent("done");
     let other = agent_with_commit(&repo, "other");
     let hand = done.path().with_file_name("hand-made");
     repo.git(&["worktree", "add", "--quiet", "-b", "mine", hand.to_str().unwrap()]);
@@ -396,7 +143,7 @@ fn trees_made_by_hand_in_the_same_folder_were_swept_away() {
     refused(repo.agents(&["rm", "hand-made"]), &["hand-made"]);
     assert_same_tree(&mine, &tree_state(&hand));
     assert_same_tree(&others, &tree_state(other.path()));
-    let status = status(&repo);
+    let status = repo.status();
     assert_eq!(status["unmanaged"][0]["branch"], "mine");
     assert_eq!(names(&repo), ["other"]);
 }
@@ -405,7 +152,7 @@ fn trees_made_by_hand_in_the_same_folder_were_swept_away() {
 fn the_repository_had_moved_to_where_a_worktree_used_to_be() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = agent(&repo, "dev");
+    let at = repo.agent("dev");
     std::fs::remove_dir_all(at.path()).unwrap();
     std::fs::rename(repo.path(), at.path()).unwrap();
     let moved = at;
@@ -447,7 +194,7 @@ fn the_recorded_branch_was_deleted_while_another_one_was_checked_out() {
 fn commits_on_no_branch_were_lost_with_the_tree() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = agent(&repo, "loose");
+    let at = repo.agent("loose");
     at.git(&["switch", "--quiet", "--detach"]);
     at.write("d.txt", "detached\n");
     let detached = at.commit("Detached");
@@ -502,7 +249,7 @@ fn what_was_written_between_the_check_and_the_removal_was_destroyed() {
 fn a_commit_that_arrived_late_was_deleted_with_its_branch() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = agent(&repo, "late");
+    let at = repo.agent("late");
     // A git that commits on the branch right after the capture was taken and before the branch is deleted.
     let real = env.git_program();
     env.script(
@@ -531,7 +278,7 @@ fn half_of_it_was_gone_and_every_retry_failed() {
     let two = agent_with_commit(&repo, "no-tree");
     std::fs::remove_dir_all(repo.join(".git/worktrees/no-entry")).unwrap();
     std::fs::remove_dir_all(two.path()).unwrap();
-    let states = status(&repo);
+    let states = repo.status();
     for a in states["agents"].as_array().unwrap() {
         assert_eq!(a["zombie"], "missing", "{a}");
     }
@@ -584,7 +331,7 @@ fn collecting_garbage_pruned_the_tree_of_a_running_agent() {
     let go = env.root().join("go");
     let task = format!("WRITE: half.txt: half\nWAITFILE: {}", go.display());
     repo.agents(&["run", "-d", "-a", "scripted", &task]).ok();
-    let path = PathBuf::from(status(&repo)["agents"][0]["worktree"].as_str().unwrap());
+    let path = PathBuf::from(repo.status()["agents"][0]["worktree"].as_str().unwrap());
     env.until("it has begun", || path.join("half.txt").exists());
     let away = path.with_extension("away");
     std::fs::rename(&path, &away).unwrap();
@@ -601,7 +348,7 @@ fn deleting_followed_a_link_out_of_the_tree() {
     let env = Env::new();
     let repo = env.repo("x");
     repo.write("ignored/shared/lib.js", "shared\n");
-    let at = agent(&repo, "links");
+    let at = repo.agent("links");
     symlink(repo.join("ignored"), at.join("ignored")).unwrap();
     symlink("/", at.join("root")).unwrap();
     let before = tree_state(&repo.join("ignored"));
@@ -615,7 +362,7 @@ fn deleting_followed_a_link_out_of_the_tree() {
 fn the_registered_path_had_become_a_link_to_another_tree() {
     let env = Env::new();
     let repo = env.repo("x");
-    let (a, b) = (agent(&repo, "a"), agent_with_commit(&repo, "b"));
+    let (a, b) = (repo.agent("a"), agent_with_commit(&repo, "b"));
     std::fs::remove_dir_all(a.path()).unwrap();
     symlink("b", a.path()).unwrap();
     let before = tree_state(b.path());
@@ -631,7 +378,7 @@ fn the_registered_path_had_become_a_link_to_another_tree() {
 fn a_tree_that_belongs_to_another_repository_now_was_removed() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = agent(&repo, "k");
+    let at = repo.agent("k");
     let other = env.repo("y");
     std::fs::remove_dir_all(at.path()).unwrap();
     other.git(&["worktree", "add", "--quiet", "-b", "theirs", at.path().to_str().unwrap()]);
@@ -645,7 +392,7 @@ fn a_tree_that_belongs_to_another_repository_now_was_removed() {
 fn another_worktree_below_went_with_it() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = agent(&repo, "outer");
+    let at = repo.agent("outer");
     let inner = at.join("ignored/inner");
     repo.git(&["worktree", "add", "--quiet", "-b", "inner", inner.to_str().unwrap()]);
     let before = everything(&env);
@@ -661,7 +408,7 @@ fn the_branch_was_gone_when_its_session_was_over() {
     repo.git(&["config", "agents.uncommitted", "keep"]);
     let task = "WRITE: made.txt: made\nCOMMIT: Made\nWRITE: left.txt: not committed";
     repo.agents(&["run", "-a", "scripted", task]).ok();
-    let a = status(&repo)["agents"][0].clone();
+    let a = repo.status()["agents"][0].clone();
     assert_eq!(a["run"]["state"], "succeeded");
     assert_eq!((&a["ahead"], &a["dirty"]["untracked"]), (&1.into(), &1.into()));
     let (name, branch) = (a["name"].as_str().unwrap(), a["branch"].as_str().unwrap());
@@ -680,7 +427,7 @@ fn a_tree_with_foreign_line_endings_could_never_be_removed() {
     repo.commit("CRLF stored");
     repo.write(".gitattributes", "*.md text eol=lf\n");
     repo.commit("And a rule against it");
-    let at = agent(&repo, "eol");
+    let at = repo.agent("eol");
     // Looked at anew, it is another file than the one that was checked out a moment ago.
     at.write("doc.md", "a\r\nb\r\n");
     assert!(at.git(&["status", "--porcelain"]).contains("doc.md"), "the set-up is as reported");
@@ -696,7 +443,7 @@ fn the_folder_of_an_entry_was_guessed_from_its_name() {
     let repo = env.repo("x");
     // Takes the id that git would give to the agent's entry.
     repo.git(&["worktree", "add", "--quiet", "-b", "a", "../elsewhere/api"]);
-    let at = agent(&repo, "api");
+    let at = repo.agent("api");
     assert!(repo.join(".git/worktrees/api1").is_dir());
     let before = tree_state(&env.root().join("code/elsewhere/api"));
     repo.agents(&["rm", "-D", "api"]).ok();
@@ -714,7 +461,7 @@ fn links_written_relatively_were_taken_for_dead() {
     let entry = repo.join(".git/worktrees/rel");
     std::fs::write(at.join(".git"), "gitdir: ../../x/.git/worktrees/rel\n").unwrap();
     std::fs::write(entry.join("gitdir"), "../../../../x.agents/rel/.git\n").unwrap();
-    let a = status(&repo)["agents"][0].clone();
+    let a = repo.status()["agents"][0].clone();
     assert_eq!((a["zombie"].clone(), a["ahead"].clone()), (Value::Null, 1.into()));
     at.write("new.txt", "new\n");
     let tree = tree_state(at.path());
@@ -727,7 +474,7 @@ fn links_written_relatively_were_taken_for_dead() {
     repo.agents(&["rm", "rel"]).ok();
     std::fs::create_dir(at.path()).unwrap();
     repo.agents(&["restore", "rel"]).ok();
-    let moved = PathBuf::from(status(&repo)["agents"][0]["worktree"].as_str().unwrap());
+    let moved = PathBuf::from(repo.status()["agents"][0]["worktree"].as_str().unwrap());
     assert_ne!(moved, at.path());
     assert_eq!(Repo::at(&env, &moved).git(&["status", "--porcelain"]), "?? new.txt");
 }
@@ -736,8 +483,8 @@ fn links_written_relatively_were_taken_for_dead() {
 fn removing_many_stopped_at_the_first_that_was_refused() {
     let env = Env::new();
     let repo = env.repo("x");
-    let locked = agent(&repo, "locked");
-    agent(&repo, "free");
+    let locked = repo.agent("locked");
+    repo.agent("free");
     repo.git(&["worktree", "lock", locked.path().to_str().unwrap()]);
     let out = repo.agents(&["rm", "--json", "locked", "free"]).code(128);
     let results = out.json()["results"].clone();

@@ -100,7 +100,7 @@ fn the_verdict_follows_one_rule() {
 8. Conflicts with what the base has become {name=conflict}
    REPLACE: src/a.txt: line 30 => mine
    COMMIT: conflict
-9. A process stays {name=inside files=\"src/**\"}
+9. Inside {name=inside files=\"src/**\"}
    WRITE: src/only.txt: x
    COMMIT: inside
 ";
@@ -317,6 +317,49 @@ fn the_answer_is_the_same_wherever_it_is_asked() {
     assert_eq!(pair(&repo, repo.path()).0, "conflict");
     std::fs::write(env.home().join(".config/git/attributes"), "CHANGES merge=union\n").unwrap();
     assert_eq!(pair(&repo, repo.path()).0, "file");
+}
+
+#[test]
+fn files_that_need_a_second_look_are_flagged() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let task = "WRITE: web/package-lock.json: {}\nWRITE: .github/workflows/ci.yml: x\nWRITE: db/migrations/1.sql: x\n\
+                RUN: head -c 1100000 /dev/zero >big.bin; printf '\\0' >small.bin\nWRITE: src/main.rs: x\nCOMMIT: all";
+    repo.agents(&["run", "-q", "-a", "scripted", task]).ok();
+    let shown = report(&repo, &[]);
+    let it = &shown["agents"][0];
+    let flags: Vec<(&str, &str)> = it["flags"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| (f["kind"].as_str().unwrap(), f["text"].as_str().unwrap()))
+        .collect();
+    let kinds: Vec<&str> = flags.iter().map(|f| f.0).collect();
+    assert_eq!(kinds, ["lock-file", "ci-or-hook", "migration", "large-binary"], "{flags:?}");
+    assert!(flags[0].1.ends_with(": web/package-lock.json") && flags[3].1.ends_with(": big.bin"), "{flags:?}");
+    assert_eq!(it["verdict"], "look");
+}
+
+#[test]
+fn a_merge_that_stopped_is_said_and_not_called_ready() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let rewrite = |line: &str| format!("REPLACE: src/a.txt: line 30 => {line}\nCOMMIT: {line}");
+    repo.agents(&["run", "-q", "-a", "scripted", &rewrite("mine")]).ok();
+    repo.write("src/a.txt", repo.read("src/a.txt").replace("line 30\n", "theirs\n"));
+    repo.commit("theirs");
+    let place = Repo::at(&env, report(&repo, &[])["agents"][0]["worktree"].as_str().unwrap());
+    assert_eq!(place.try_git(&["rebase", "main"]).status, 1);
+    let status = repo.agents(&["status", "--json"]).ok().json();
+    let it = &status["agents"][0];
+    assert_eq!((it["operation"].as_str(), it["dirty"]["conflicted"].as_u64()), (Some("rebase"), Some(1)), "{it:#}");
+    let text = repo.agents(&["status"]).ok().stdout;
+    assert!(text.contains("in the middle of a rebase") && text.contains("1 in conflict"), "{text}");
+    let shown = report(&repo, &[]);
+    let it = &shown["agents"][0];
+    assert!(it["verdict"] == "look" && it["reasons"].to_string().contains("in the middle of a rebase"), "{it:#}");
+    // It is compared by its tip: markers are no work.
+    assert_eq!(it["conflicts"]["with_base"], serde_json::json!(["src/a.txt"]));
 }
 
 #[test]

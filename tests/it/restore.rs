@@ -117,7 +117,7 @@ fn step(at: &Repo<'_>, random: &mut Random, i: usize) -> &'static str {
             at.try_git(&["mv", "-f", file, &format!("moved-{i}.txt")]);
             "renamed"
         }
-        5 if exists(file) => {
+        5 if at.join(file).is_file() => {
             set_mode(file, [0o600, 0o755, 0o444, 0o640][random.below(4)]);
             "another mode"
         }
@@ -238,7 +238,7 @@ pub fn random_states(seed: u64, count: u64) {
         .map(|seed| {
             let mut random = Random::new(seed);
             let name = format!("s{seed}");
-            let at = Repo::at(&env, repo.agents(&["new", &name]).ok().stdout.trim_end());
+            let at = repo.agent(&name);
             let mut did = vec![format!("seed {seed}")];
             for i in 0..random.below(12) {
                 did.push(step(&at, &mut random, i).to_owned());
@@ -294,7 +294,7 @@ fn a_capture_held_what_git_would_store_and_not_what_was_there() {
     repo.write("a.crlf", "one\ntwo\n");
     repo.write("a.up", "text\n");
     repo.commit("Rules");
-    let at = Repo::at(&env, repo.agents(&["new", "bytes"]).ok().stdout.trim_end());
+    let at = repo.agent("bytes");
     assert_eq!(at.read("a.crlf"), "one\r\ntwo\r\n");
     let files: [(&str, &[u8]); 5] = [
         ("a.crlf", b"one\r\nchanged\r\nmixed\n"),
@@ -336,7 +336,7 @@ fn a_large_file_filled_the_object_store() {
     let env = Env::new();
     let repo = env.repo("x");
     repo.git(&["config", "agents.captureMaxFile", "100k"]);
-    let at = Repo::at(&env, repo.agents(&["new", "big"]).ok().stdout.trim_end());
+    let at = repo.agent("big");
     at.write("big.bin", vec![3; 200_000]);
     let tree = tree_state(at.path());
     repo.agents(&["rm", "big"]).ok();
@@ -351,7 +351,7 @@ fn a_large_file_filled_the_object_store() {
 fn what_was_resolved_could_not_be_looked_up_any_more() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = Repo::at(&env, repo.agents(&["new", "resolved"]).ok().stdout.trim_end());
+    let at = repo.agent("resolved");
     at.git(&["switch", "--quiet", "-c", "theirs"]);
     at.write("src/b.txt", "theirs\n");
     at.commit("Theirs");
@@ -384,11 +384,11 @@ fn what_was_resolved_could_not_be_looked_up_any_more() {
 fn its_place_its_name_or_its_entry_was_taken_meanwhile() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = Repo::at(&env, repo.agents(&["new", "k"]).ok().stdout.trim_end());
+    let at = repo.agent("k");
     at.write("first.txt", "first\n");
     let tree = tree_state(at.path());
     repo.agents(&["rm", "-D", "k"]).ok();
-    let second = Repo::at(&env, repo.agents(&["new", "k"]).ok().stdout.trim_end());
+    let second = repo.agent("k");
     second.write("second.txt", "second\n");
     let seconds = tree_state(second.path());
     // The branch is checked out in the second one: nothing moves.
@@ -398,7 +398,7 @@ fn its_place_its_name_or_its_entry_was_taken_meanwhile() {
     second.git(&["switch", "--quiet", "--detach"]);
     let out = repo.agents(&["restore", "k"]).ok();
     assert!(out.stderr.contains("'k' is taken"), "{out}");
-    let status = repo.agents(&["status", "--json"]).ok().json();
+    let status = repo.status();
     let found: Vec<(String, PathBuf)> = status["agents"]
         .as_array()
         .unwrap()
@@ -439,7 +439,7 @@ fn the_last_one_was_not_the_last_one() {
 fn the_parent_folder_was_gone() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = Repo::at(&env, repo.agents(&["new", "k"]).ok().stdout.trim_end());
+    let at = repo.agent("k");
     repo.agents(&["rm", "k"]).ok();
     std::fs::remove_dir(at.path().parent().unwrap()).unwrap();
     repo.agents(&["restore", "k"]).ok();

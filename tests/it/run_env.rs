@@ -63,7 +63,7 @@ fn a_run_started_by_a_hook_gives_nothing_of_gits_on() {
     ] {
         assert_eq!(got.get(k).map(String::as_str), Some(v), "{k}");
     }
-    assert_eq!(got["AGENTS_ID"], repo.agent("task")["id"].as_str().unwrap());
+    assert_eq!(got["AGENTS_ID"], repo.status_of("task")["id"].as_str().unwrap());
     assert_eq!(
         std::fs::read_to_string(&got["AGENTS_PROMPT_FILE"]).unwrap(),
         std::fs::read_to_string(repo.run_dir("task").join("prompt.md")).unwrap()
@@ -162,7 +162,7 @@ fn a_refusing_hook_has_the_last_word_and_the_next_prompt_its_words() {
     let repo = env.repo("x");
     hook(&repo, "pre-commit", "#!/bin/sh\ngrep -q good a || { echo 'lint: a is not good' >&2; exit 1; }\n");
     repo.run(&[("a", "SESSION: s\nWRITE: a: bad")], &[]).code(1);
-    let run = repo.agent("a")["run"].clone();
+    let run = repo.status_of("a")["run"].clone();
     assert_eq!((&run["state"], &run["attempt"]), (&"failed".into(), &1.into()), "{run}");
     assert!(run["reason"].as_str().unwrap().contains("lint: a is not good"), "{run}");
     assert_eq!(repo.worktree("a").read("a"), "bad\n");

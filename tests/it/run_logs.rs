@@ -85,7 +85,7 @@ fn an_event_longer_than_a_line_for_people_is_still_an_event() {
     )
     .unwrap();
     repo.run(&[("a", "RUN: cat ../../../event\nSESSION: s-9\nWRITE: a: a")], &[]).ok();
-    let run = repo.agent("a")["run"].clone();
+    let run = repo.status_of("a")["run"].clone();
     assert_eq!(run["session"], "s-9");
     let claim = repo.reported("a")["claim"].as_str().unwrap().to_owned();
     assert!(claim.starts_with("yyyy") && claim.len() <= 4 << 10, "{claim:.80}");

@@ -8,18 +8,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-#[track_caller]
-fn agent<'e>(repo: &Repo<'e>, name: &str) -> Repo<'e> {
-    let out = repo.agents(&["new", name]).ok();
-    Repo::at(repo.env, out.stdout.trim_end())
-}
-
-fn status(repo: &Repo<'_>) -> Value {
-    repo.agents(&["status", "--json"]).ok().json()
-}
-
-fn agents(repo: &Repo<'_>) -> BTreeMap<String, Value> {
-    let all = status(repo);
+pub fn agents(repo: &Repo<'_>) -> BTreeMap<String, Value> {
+    let all = repo.status();
     all["agents"].as_array().unwrap().iter().map(|a| (a["name"].as_str().unwrap().to_owned(), a.clone())).collect()
 }
 
@@ -51,11 +41,6 @@ fn events(repo: &Repo<'_>) -> Vec<Value> {
 
 fn ids(events: &[Value]) -> BTreeSet<String> {
     events.iter().map(|e| e["id"].as_str().unwrap().to_owned()).collect()
-}
-
-/// A command that takes the lock and repairs, and does nothing else.
-fn touch(repo: &Repo<'_>) {
-    repo.agents(&["restore", "no-such-agent"]).code(128);
 }
 
 mod parallel {
@@ -146,7 +131,7 @@ mod parallel {
         let env = Env::new();
         let repo = env.repo("x");
         for i in 0..6 {
-            agent(&repo, &format!("old{i}")).write("f.txt", "x\n");
+            repo.agent(&format!("old{i}")).write("f.txt", "x\n");
         }
         let mut started = Vec::new();
         for i in 0..6 {
@@ -178,7 +163,7 @@ mod journal {
         let env = Env::new();
         let repo = env.repo("x");
         let name = run_task(&repo, "WRITE: made.txt: x\nSESSION: s-1\nCOMMIT: Made\nSAY: all done\nWRITE: left.txt: y");
-        agent(&repo, "quiet").write("work.txt", "x\n");
+        repo.agent("quiet").write("work.txt", "x\n");
         let before = agents(&repo);
         let places = tree_state(&env.root().join("code/x.agents"));
         let all = ids(&events(&repo));
@@ -201,12 +186,12 @@ mod journal {
                 assert_eq!(records(a), records(&before[name]), "{what}");
             }
             // Rebuilt, and nothing is removed for it.
-            touch(&repo);
+            repo.repair();
             assert_same_tree(&places, &tree_state(&env.root().join("code/x.agents")));
             let rebuilt = events(&repo);
             let kinds = |k: &str| rebuilt.iter().filter(|e| e["kind"] == k).count();
             assert_eq!((kinds("created"), kinds("exited")), (2, 1), "{what}: {rebuilt:#?}");
-            touch(&repo);
+            repo.repair();
             assert_eq!(ids(&events(&repo)), ids(&rebuilt), "{what}: rebuilding again changes nothing");
             assert_eq!(records(&agents(&repo)[&name]), records(&before[&name]), "{what}");
             repo_invariants(&repo);
@@ -218,12 +203,12 @@ mod journal {
     fn rewound_to_an_earlier_state() {
         let env = Env::new();
         let repo = env.repo("x");
-        agent(&repo, "one");
+        repo.agent("one");
         let early = repo.git(&["rev-parse", "refs/notes/agents-journal"]);
-        agent(&repo, "two");
+        repo.agent("two");
         repo.git(&["update-ref", "refs/notes/agents-journal", &early]);
         assert_eq!(agents(&repo).len(), 2);
-        touch(&repo);
+        repo.repair();
         let created: BTreeSet<String> = events(&repo).iter().map(|e| e["name"].as_str().unwrap().to_owned()).collect();
         assert_eq!(created, ["one", "two"].map(str::to_owned).into());
     }
@@ -232,7 +217,7 @@ mod journal {
     fn a_damaged_line_took_the_others_with_it() {
         let env = Env::new();
         let repo = env.repo("x");
-        agent(&repo, "k");
+        repo.agent("k");
         let id = repo.git(&["config", "agent.k.id"]);
         let mut note = repo.git(&["notes", "--ref=agents-journal", "show", &id]).into_bytes();
         let unknown = format!(r#"{{"at":"2030-01-01T00:00:00Z","id":"f1","agent":"{id}","kind":"teleported","v":9}}"#);
@@ -258,13 +243,13 @@ mod journal {
     fn it_was_not_found_after_refs_were_packed() {
         let env = Env::new();
         let repo = env.repo("x");
-        agent(&repo, "one");
+        repo.agent("one");
         let first = ids(&events(&repo));
         for round in 0..3 {
             repo.git(&["pack-refs", "--all", "--prune"]);
             repo.git(&["gc", "--quiet", "--prune=now"]);
             assert!(!repo.join(".git/refs/notes/agents-journal").exists(), "the set-up is as meant");
-            let at = agent(&repo, &format!("again{round}"));
+            let at = repo.agent(&format!("again{round}"));
             at.write("f.txt", "x\n");
             assert_eq!(agents(&repo).len(), 2 + round);
             assert!(first.is_subset(&ids(&events(&repo))));
@@ -295,11 +280,11 @@ mod journal {
         repo.git(&["clone", "--quiet", ".", "../clone"]);
         let clone = Repo::at(&env, env.root().join("code/clone"));
         assert_eq!(clone.git(&["for-each-ref", "refs/notes", "refs/agents"]), "");
-        assert_eq!(status(&clone)["agents"], serde_json::json!([]));
+        assert_eq!(clone.status()["agents"], serde_json::json!([]));
         // A mirror has them: for display, and no agent is made of it.
         repo.git(&["clone", "--quiet", "--mirror", ".", "../mirror.git"]);
         let mirror = Repo::at(&env, env.root().join("code/mirror.git"));
-        assert_eq!(status(&mirror)["agents"], serde_json::json!([]));
+        assert_eq!(mirror.status()["agents"], serde_json::json!([]));
     }
 }
 
@@ -315,7 +300,7 @@ mod expendable {
             "WRITE: made.txt: x\nSESSION: s-42\nUSAGE: 0.25 1000\nCOMMIT: Made\nSAY: it is all done\nWRITE: left.txt: y",
         );
         repo.agents(&["run", "-a", "scripted", "SAY: no\nFAIL: could not"]).code(1);
-        agent(&repo, "plain");
+        repo.agent("plain");
         let before = agents(&repo);
         let report = repo.agents(&["report", "--all", "--json"]).json();
         let show = repo.agents(&["show", &done, "--json"]).ok().json();
@@ -342,7 +327,7 @@ mod expendable {
             assert_eq!(of(&now), of(&report));
             let shown = repo.agents(&["show", &done, "--json"]).ok().json();
             assert_eq!(records(&shown["agents"][0]), records(&show["agents"][0]));
-            touch(&repo);
+            repo.repair();
         }
         // And it goes on from there.
         repo.agents(&["retry", &done]).ok();
@@ -358,13 +343,13 @@ mod registration {
     fn one_damaged_registration_hid_all_others() {
         let env = Env::new();
         let repo = env.repo("x");
-        let (good, bad) = (agent(&repo, "good"), agent(&repo, "bad"));
+        let (good, bad) = (repo.agent("good"), repo.agent("bad"));
         bad.write("work.txt", "x\n");
         let tree = tree_state(bad.path());
         for (key, value) in [("id", "{\"por"), ("branch", "main"), ("fork", "zz")] {
             let was = repo.git(&["config", &format!("agent.bad.{key}")]);
             repo.git(&["config", &format!("agent.bad.{key}"), value]);
-            let all = status(&repo);
+            let all = repo.status();
             assert_eq!(all["agents"][0]["name"], "good");
             assert_eq!(all["agents"][0]["findings"], serde_json::json!([]));
             let text = repo.agents(&["status"]).ok();
@@ -384,8 +369,8 @@ mod registration {
     fn a_missing_task_object_affects_its_agent_only() {
         let env = Env::new();
         let repo = env.repo("x");
-        agent(&repo, "good");
-        let bad = agent(&repo, "bad");
+        repo.agent("good");
+        let bad = repo.agent("bad");
         let id = repo.git(&["config", "agent.bad.id"]);
         repo.git(&["update-ref", "-d", &format!("refs/agents/task/{id}")]);
         std::fs::remove_file(repo.join(format!(".git/objects/{}/{}", &id[..2], &id[2..]))).unwrap();
@@ -393,7 +378,7 @@ mod registration {
         assert_eq!(all["good"]["findings"], serde_json::json!([]));
         assert!(all["bad"]["findings"][0].as_str().unwrap().contains("task object"), "{}", all["bad"]);
         assert_eq!(all["bad"]["worktree"].as_str().map(Path::new), Some(bad.path()));
-        touch(&repo);
+        repo.repair();
         assert!(bad.path().exists());
     }
 
@@ -410,8 +395,8 @@ mod registration {
         );
         std::fs::write(&config, &text).unwrap();
         std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o640)).unwrap();
-        agent(&repo, "one");
-        agent(&repo, "feat/two.x");
+        repo.agent("one");
+        repo.agent("feat/two.x");
         repo.agents(&["rm", "one", "feat/two.x"]).ok();
         let now = std::fs::read(&config).unwrap();
         assert_eq!(String::from_utf8_lossy(&now).trim_end(), String::from_utf8_lossy(&text).trim_end());
@@ -425,7 +410,7 @@ mod registration {
         let real = env.root().join("real-config");
         std::fs::rename(repo.join(".git/config"), &real).unwrap();
         symlink(&real, repo.join(".git/config")).unwrap();
-        agent(&repo, "k");
+        repo.agent("k");
         assert!(repo.join(".git/config").symlink_metadata().unwrap().is_symlink());
         assert!(std::fs::read_to_string(&real).unwrap().contains("[agent \"k\"]"));
         repo_invariants(&repo);
@@ -435,13 +420,13 @@ mod registration {
     fn a_branch_renamed_in_its_worktree_was_lost() {
         let env = Env::new();
         let repo = env.repo("x");
-        let at = agent(&repo, "old-name");
+        let at = repo.agent("old-name");
         at.write("f.txt", "x\n");
         at.commit("Work");
         at.git(&["branch", "-m", "new-name"]);
         let a = agents(&repo)["old-name"].clone();
         assert_eq!((&a["branch"], &a["zombie"], &a["ahead"]), (&"new-name".into(), &Value::Null, &1.into()));
-        touch(&repo);
+        repo.repair();
         assert_eq!(repo.git(&["config", "agent.old-name.branch"]), "refs/heads/new-name");
         let renamed: Vec<Value> = events(&repo).into_iter().filter(|e| e["kind"] == "renamed").collect();
         assert_eq!(renamed.len(), 1);
@@ -449,7 +434,7 @@ mod registration {
             (&renamed[0]["from"], &renamed[0]["to"]),
             (&"refs/heads/old-name".into(), &"refs/heads/new-name".into())
         );
-        touch(&repo);
+        repo.repair();
         assert_eq!(events(&repo).iter().filter(|e| e["kind"] == "renamed").count(), 1);
         // By either word it is found, and its branch is the one that goes.
         repo.agents(&["rm", "-D", "new-name"]).ok();
@@ -464,7 +449,7 @@ mod locks {
     fn a_lock_that_nobody_held_was_deleted_or_waited_for_without_end() {
         let env = Env::new();
         let repo = env.repo("x");
-        agent(&repo, "before");
+        repo.agent("before");
         let lock = repo.join(".git/config.lock");
         std::fs::write(&lock, "someone's half-written configuration").unwrap();
         let start = Instant::now();
@@ -477,9 +462,9 @@ mod locks {
         assert!(out.stderr.contains("config.lock") && out.stderr.contains("s old"), "{out}");
         assert_eq!(std::fs::read_to_string(&lock).unwrap(), "someone's half-written configuration");
         assert!(!repo.has("refs/heads/k"));
-        assert_eq!(status(&repo)["agents"].as_array().unwrap().len(), 1);
+        assert_eq!(repo.status()["agents"].as_array().unwrap().len(), 1);
         std::fs::remove_file(&lock).unwrap();
-        agent(&repo, "k");
+        repo.agent("k");
         repo_invariants(&repo);
     }
 
@@ -500,7 +485,7 @@ mod locks {
     fn our_own_locks_left_by_a_kill_are_healed() {
         let env = Env::new();
         let repo = env.repo("x");
-        agent(&repo, "k");
+        repo.agent("k");
         let (git, ours) = (repo.join(".git"), repo.join(".git/agents"));
         std::fs::write(ours.join("config.new"), "half").unwrap();
         std::fs::hard_link(ours.join("config.new"), git.join("config.lock")).unwrap();
@@ -508,7 +493,7 @@ mod locks {
         std::fs::write(ours.join(format!("ref.new-{name}")), "half").unwrap();
         std::fs::hard_link(ours.join(format!("ref.new-{name}")), git.join("refs/notes/agents-journal.lock")).unwrap();
         let start = Instant::now();
-        agent(&repo, "y");
+        repo.agent("y");
         assert!(start.elapsed() < Duration::from_secs(3));
         repo_invariants(&repo);
     }
@@ -517,7 +502,7 @@ mod locks {
     fn a_reference_lock_of_a_killed_git_froze_the_journal() {
         let env = Env::new();
         let repo = env.repo("x");
-        agent(&repo, "k");
+        repo.agent("k");
         let lock = repo.join(".git/refs/notes/agents-journal.lock");
         // Young: somebody may be at it. Waited for, named, left alone.
         std::fs::write(&lock, "").unwrap();
@@ -532,7 +517,7 @@ mod locks {
         for name in all.keys().filter(|n| *n != "k") {
             repo.agents(&["rm", name]).ok();
         }
-        agent(&repo, "old");
+        repo.agent("old");
         repo_invariants(&repo);
     }
 
@@ -540,7 +525,7 @@ mod locks {
     fn no_file_locks_here_is_said() {
         let env = Env::new();
         let repo = env.repo("x");
-        agent(&repo, "k");
+        repo.agent("k");
         std::fs::write(repo.join(".git/agents/no-locks"), "file locks exclude nobody on this file system").unwrap();
         let out = repo.agents(&["status"]).ok();
         assert!(format!("{}{}", out.stdout, out.stderr).contains("file locks exclude nobody"), "{out}");
@@ -588,197 +573,10 @@ mod users {
         assert!(!repo.has("refs/heads/k"));
         // One folder deeper.
         std::fs::remove_file(repo.join(".git/agents")).unwrap();
-        agent(&repo, "k");
+        repo.agent("k");
         std::fs::remove_dir_all(repo.join(".git/agents/trash")).unwrap();
         symlink(&elsewhere, repo.join(".git/agents/trash")).unwrap();
         repo.agents(&["rm", "k"]).code(128);
         assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
-    }
-}
-
-mod places {
-    use super::*;
-
-    fn clone_tree(env: &Env, from: &Path, to: &Path) {
-        let mut command = env.command("cp", env.root());
-        command.arg("-a").arg(from).arg(to);
-        run(command, b"").ok();
-    }
-
-    #[test]
-    fn a_copy_acted_on_the_trees_of_the_original() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent(&repo, "k");
-        at.write("f.txt", "x\n");
-        at.commit("Work");
-        at.write("left.txt", "x\n");
-        let other = agent(&repo, "gone");
-        repo.agents(&["rm", "gone"]).ok();
-        let copy = Repo::at(&env, env.root().join("code/copy"));
-        clone_tree(&env, repo.path(), copy.path());
-        let before = tree_state(&env.root().join("code"));
-        let unchanged = |what: &str| {
-            let mut now = tree_state(&env.root().join("code"));
-            let mut was = before.clone();
-            for t in [&mut now, &mut was] {
-                t.retain(|p, _| !p.starts_with(b"copy/.git") && !p.starts_with(b"copy.agents"));
-            }
-            eprintln!("{what}");
-            assert_same_tree(&was, &now);
-        };
-        copy.agents(&["status", "--json"]).ok();
-        unchanged("status");
-        for args in [&["rm", "-D", "--force", "k"][..], &["stop", "k"], &["retry", "k"], &["restore", "no-such"]] {
-            let out = copy.agents(args);
-            assert!(args[0] != "rm" || out.status == 128, "{out}");
-            unchanged(&args.join(" "));
-        }
-        // Its own agents are its own.
-        let mine = agent(&copy, "mine");
-        assert!(mine.path().starts_with(env.root().join("code/copy.agents")), "{}", mine.path().display());
-        copy.agents(&["rm", "mine"]).ok();
-        // What lies in the copied trash is a copy too: it comes back beside the copy or not at all.
-        let out = copy.agents(&["restore", "gone"]);
-        assert!(out.status == 128 || !other.path().exists(), "{out}");
-        unchanged("restore");
-        assert_eq!(at.git(&["status", "--porcelain"]), "?? left.txt");
-        repo.agents(&["rm", "k"]).ok();
-    }
-
-    #[test]
-    fn a_tree_moved_by_hand_looked_dead() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent(&repo, "k");
-        at.write("f.txt", "x\n");
-        let moved = Repo::at(&env, at.path().with_file_name("k2"));
-        std::fs::rename(at.path(), moved.path()).unwrap();
-        assert_eq!(agents(&repo)["k"]["zombie"], "missing");
-        let out = repo.agents(&["status"]).ok();
-        assert!(out.stdout.contains("git worktree repair"), "{out}");
-        touch(&repo);
-        assert_eq!(moved.git(&["status", "--porcelain"]), "?? f.txt");
-        moved.git(&["worktree", "repair"]);
-        let a = agents(&repo)["k"].clone();
-        assert_eq!((&a["zombie"], a["worktree"].as_str().map(Path::new)), (&Value::Null, Some(moved.path())));
-        repo.agents(&["rm", "k"]).ok();
-        repo.agents(&["restore", "k"]).ok();
-        assert_eq!(moved.read("f.txt"), "x\n");
-    }
-
-    #[test]
-    fn the_whole_project_was_moved() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let (one, two) = (agent(&repo, "one"), agent(&repo, "two"));
-        one.write("f.txt", "x\n");
-        let code = env.root().join("code");
-        let moved_code = env.root().join("moved");
-        std::fs::rename(&code, &moved_code).unwrap();
-        let moved = Repo::at(&env, moved_code.join("x"));
-        let trees = tree_state(&moved_code.join("x.agents"));
-        let all = agents(&moved);
-        assert!(all.values().all(|a| a["zombie"] == "missing" || a["zombie"] == Value::Null));
-        touch(&moved);
-        assert_same_tree(&trees, &tree_state(&moved_code.join("x.agents")));
-        assert_eq!(agents(&moved).len(), 2);
-        moved.git(&[
-            "worktree",
-            "repair",
-            moved_code.join("x.agents/one").to_str().unwrap(),
-            moved_code.join("x.agents/two").to_str().unwrap(),
-        ]);
-        let all = agents(&moved);
-        assert!(all.values().all(|a| a["zombie"] == Value::Null), "{all:#?}");
-        assert_eq!(all["one"]["dirty"]["untracked"], 1);
-        moved.agents(&["rm", "one", "two"]).ok();
-        assert!(!one.path().exists() && !two.path().exists());
-        repo_invariants(&moved);
-    }
-
-    #[test]
-    fn the_main_checkout_alone_was_moved() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        let at = agent(&repo, "k");
-        at.write("f.txt", "x\n");
-        let moved = Repo::at(&env, env.root().join("code/elsewhere"));
-        std::fs::rename(repo.path(), moved.path()).unwrap();
-        let tree = tree_state(at.path());
-        // The tree points to where the repository was: broken, said, and never removed.
-        let a = agents(&moved)["k"].clone();
-        assert!(a["zombie"] != Value::Null || a["findings"] != serde_json::json!([]), "{a}");
-        moved.agents(&["rm", "-D", "--force", "k"]).code(128);
-        assert_same_tree(&tree, &tree_state(at.path()));
-        moved.git(&["worktree", "repair"]);
-        assert_eq!(agents(&moved)["k"]["findings"], serde_json::json!([]));
-        moved.agents(&["rm", "k"]).ok();
-    }
-
-    /// What a reader may do and a writer may not.
-    fn read_only(env: &Env, repo: &Repo<'_>, wrap: &dyn Fn(&[&str]) -> Out) {
-        let before = tree_state(&env.root().join("code"));
-        for args in [
-            &["status"][..],
-            &["status", "--json"],
-            &["show", "k"],
-            &["path", "k"],
-            &["restore", "--list"],
-            &["logs", "done"],
-            &["report", "--json"],
-        ] {
-            let out = wrap(args);
-            assert!(out.status <= 1, "{out}");
-        }
-        for args in [
-            &["new", "y"][..],
-            &["rm", "k"],
-            &["restore", "--last"],
-            &["adopt", "b"],
-            &["run", "-d", "-a", "scripted", "WRITE: f: x"],
-            &["retry", "done"],
-        ] {
-            let out = wrap(args);
-            assert_eq!(out.status, 128, "{out}");
-            assert!(
-                out.stderr.to_lowercase().contains("read-only") || out.stderr.contains("Permission denied"),
-                "{out}"
-            );
-        }
-        assert_same_tree(&before, &tree_state(&env.root().join("code")));
-        assert!(repo.has("refs/heads/k"));
-    }
-
-    #[test]
-    fn a_read_only_repository_could_not_even_be_looked_at() {
-        let env = Env::new();
-        let repo = env.repo("x");
-        repo.git(&["branch", "b"]);
-        agent(&repo, "k").write("f.txt", "x\n");
-        agent(&repo, "gone");
-        repo.agents(&["rm", "gone"]).ok();
-        repo.agents(&["run", "-a", "scripted", "1. WRITE: f: x {name=done}"]);
-        let task = agents(&repo).into_keys().find(|n| n != "k").unwrap();
-        let code = env.root().join("code");
-        let code = code.to_str().unwrap();
-        let mount = format!("mount --bind {code} {code} && mount -o remount,ro,bind {code} && exec \"$@\"");
-        let wrapped = |args: &[&str]| {
-            let args: Vec<&str> = args.iter().map(|a| if *a == "done" { task.as_str() } else { a }).collect();
-            let mut command = env.command("unshare", repo.path());
-            command.args(["--mount", "sh", "-c", &mount, "sh", "git", "agents"]).args(&args);
-            // The working directory has to be found anew, on the new mount.
-            command.current_dir(env.root());
-            let mut all = vec!["-C".to_owned(), repo.path().display().to_string()];
-            all.extend(args.iter().map(|a| (*a).to_owned()));
-            let mut command = env.command("unshare", env.root());
-            command.args(["--mount", "sh", "-c", &mount, "sh", "git", "agents"]).args(&all);
-            run(command, b"")
-        };
-        if wrapped(&["status"]).status != 0 {
-            eprintln!("no mount namespaces here: not tried");
-            return;
-        }
-        read_only(&env, &repo, &wrapped);
     }
 }

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 /// What all the ways to ask say about one settled agent.
 #[track_caller]
 fn all_say(repo: &Repo<'_>, name: &str, state: &str, reason: &str, verdict: &str) {
-    let run = repo.agent(name)["run"].clone();
+    let run = repo.status_of(name)["run"].clone();
     assert_eq!(run["state"], state, "{run}");
     let told = run["reason"].as_str().unwrap_or("");
     assert!(if reason.is_empty() { told.is_empty() } else { told.contains(reason) }, "{told} / {reason}");
@@ -49,8 +49,8 @@ fn one_list_with_every_end_an_assistant_can_come_to_by_itself() {
     all_say(&repo, "gave-up", "failed", "did not succeed", "failed");
     all_say(&repo, "child", "skipped", "'code' is failed", "skipped");
     all_say(&repo, "grandchild", "skipped", "'child' is skipped", "skipped");
-    assert_eq!(repo.agent("code")["run"]["exit_code"], 3);
-    assert_eq!(repo.agent("idle")["run"]["exit_code"], 0);
+    assert_eq!(repo.status_of("code")["run"]["exit_code"], 3);
+    assert_eq!(repo.status_of("idle")["run"]["exit_code"], 0);
     // Its work is there all the same.
     assert_eq!(repo.worktree("gave-up").read("b.txt"), "b\n");
     repo.agents(&["wait"]).code(1);
@@ -121,18 +121,18 @@ fn limits_end_an_attempt_and_keep_its_work() {
         let kept = repo.git(&[
             "for-each-ref",
             "--format=%(refname)",
-            &format!("refs/agents/auto/{}/", repo.agent(name)["id"].as_str().unwrap()),
+            &format!("refs/agents/auto/{}/", repo.status_of(name)["id"].as_str().unwrap()),
         ]);
         assert_eq!(kept.lines().count(), 1, "{name}");
         assert_eq!(repo.git(&["show", &format!("{kept}:{}.txt", &name[..1])]), "half");
     }
-    let dear = repo.agent("dear")["run"].clone();
+    let dear = repo.status_of("dear")["run"].clone();
     assert_eq!((&dear["cost_usd"], &dear["tokens"]), (&2.5.into(), &1000.into()));
     let refused = repo.agents(&["retry", "dear"]).code(128);
     assert!(refused.stderr.contains("has cost 2.50 of 2.00 USD") && refused.stderr.contains("--cost"), "{refused}");
     repo.agents(&["retry", "--cost", "20", "dear"]).ok();
-    repo.env.until("it goes on", || repo.agent("dear")["run"]["cost_usd"] == 5.0);
-    assert_eq!(repo.agent("dear")["run"]["limits"]["cost_usd"], 20.0);
+    repo.env.until("it goes on", || repo.status_of("dear")["run"]["cost_usd"] == 5.0);
+    assert_eq!(repo.status_of("dear")["run"]["limits"]["cost_usd"], 20.0);
     repo.agents(&["stop", "dear"]).ok();
 }
 
@@ -152,7 +152,7 @@ fn quiet_work_is_not_taken_for_a_stall() {
     );
     for name in ["spins", "writes", "child"] {
         repo.reaches(name, "succeeded");
-        assert_eq!(repo.agent(name)["run"]["attempt"], 1, "{name} was started again");
+        assert_eq!(repo.status_of(name)["run"]["attempt"], 1, "{name} was started again");
     }
 }
 
@@ -224,7 +224,7 @@ fn a_stopped_run_is_stopped_and_goes_on_when_told_so() {
     repo.write("../x.agents/go", "");
     repo.agents(&["retry", "a"]).ok();
     repo.reaches("a", "succeeded");
-    assert_eq!(repo.agent("a")["run"]["attempt"], 2);
+    assert_eq!(repo.status_of("a")["run"]["attempt"], 2);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_question_ends_the_run_and_frees_its_slot_but_not_the_session() {
     // Settled all the same, though not well.
     out.code(1);
     for (name, question, session) in [("waits", "Red or blue?", "s-1"), ("ends", "Which colour?", "s-2")] {
-        let run = repo.agent(name)["run"].clone();
+        let run = repo.status_of(name)["run"].clone();
         assert_eq!((&run["state"], &run["question"]), (&"needs-input".into(), &question.into()), "{run}");
         assert_eq!(run["session"], session);
         assert!(run["pid"].is_null() && !repo.record(name, "exit.json").is_null());
@@ -282,11 +282,11 @@ fn an_answer_that_comes_while_it_asks_goes_on_at_once() {
     let repo = env.repo("x");
     repo.set("agents.stopGrace", "1s");
     repo.start(&[("a", "SESSION: s\nASK: Which?")], &[]);
-    repo.env.until("it asks", || repo.agent("a")["run"]["question"] == "Which?");
+    repo.env.until("it asks", || repo.status_of("a")["run"]["question"] == "Which?");
     assert_eq!(repo.state("a"), "running", "it has a minute");
     repo.agents(&["send", "a", "WRITE: answer: this"]).ok();
     repo.reaches("a", "succeeded");
-    assert_eq!(repo.agent("a")["run"]["attempt"], 1);
+    assert_eq!(repo.status_of("a")["run"]["attempt"], 1);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn a_killed_supervisor_is_seen_at_once_and_what_it_left_is_ended() {
         let (supervisor, assistant) = repo.pids(name);
         kill(Pid::from_raw(supervisor), Signal::SIGKILL).unwrap();
         repo.env.until("it is dead", || repo.state(name) == "dead");
-        let run = repo.agent(name)["run"].clone();
+        let run = repo.status_of(name)["run"].clone();
         assert!(run["pid"].is_null() && run["reason"].as_str().unwrap().contains("killed"), "{run}");
         assert_eq!(repo.reported(name)["verdict"], "failed");
         repo.agents(&["wait", name]).code(1);
@@ -370,7 +370,7 @@ fn after_a_reboot_nothing_is_signalled_and_retry_goes_on() {
     repo.agents(&["retry", "--interrupted"]).ok();
     assert!(still);
     repo.reaches("a", "succeeded");
-    assert_eq!(repo.agent("a")["run"]["session"], "s-1");
+    assert_eq!(repo.status_of("a")["run"]["session"], "s-1");
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn a_rate_limit_holds_its_assistant_and_nobody_else() {
                    printf '{\"activity\":{\"kind\":\"rate-limit\",\"resume_at\":\"%s\"}}\\n' $(date -u -d '+5 sec' +%FT%TZ); sleep 9; fi\nWRITE: l: l";
     repo.start(&[("limited", limited), ("same", "WRITE: s: s")], &["-j", "1"]);
     repo.reaches("limited", "waiting");
-    let run = repo.agent("limited")["run"].clone();
+    let run = repo.status_of("limited")["run"].clone();
     assert!(run["reason"].as_str().unwrap().starts_with("scripted is held: rate limit until "), "{run}");
     assert!(!run["resume_at"].is_null());
     repo.reaches("same", "waiting");
@@ -426,7 +426,7 @@ fn a_rate_limit_holds_its_assistant_and_nobody_else() {
     // Afterwards, in the order of the list, and the attempt was not counted.
     repo.reaches("same", "succeeded");
     assert_eq!(repo.state("limited"), "succeeded");
-    let (first, second) = (repo.agent("limited")["run"].clone(), repo.agent("same")["run"].clone());
+    let (first, second) = (repo.status_of("limited")["run"].clone(), repo.status_of("same")["run"].clone());
     assert_eq!((&first["attempt"], &first["attempts_left"]), (&1.into(), &1.into()));
     assert!(first["ended"].as_str() < second["ended"].as_str(), "{first} {second}");
     assert!(repo.agents(&["status", "--json"]).ok().json()["holds"].as_array().unwrap().is_empty());
@@ -442,7 +442,7 @@ fn a_rate_limit_that_is_over_already_is_no_endless_loop() {
     let count = || std::fs::read_to_string(repo.join("../x.agents/count")).unwrap_or_default().lines().count();
     repo.env.until("it was asked a second time", || count() == 2);
     repo.reaches("a", "waiting");
-    let until: jiff::Timestamp = repo.agent("a")["run"]["resume_at"].as_str().unwrap().parse().unwrap();
+    let until: jiff::Timestamp = repo.status_of("a")["run"]["resume_at"].as_str().unwrap().parse().unwrap();
     assert!(until > jiff::Timestamp::now() + std::time::Duration::from_millis(500), "{until}");
     repo.agents(&["stop", "a"]).ok();
 }
@@ -482,9 +482,9 @@ fn a_failed_attempt_is_repeated_with_its_work_kept() {
     repo.set("agents.retries", "2");
     repo.start(&[("a", "RUN: echo x >>tries; test $(wc -l <tries) = 3")], &[]);
     repo.reaches("a", "succeeded");
-    let run = repo.agent("a")["run"].clone();
+    let run = repo.status_of("a")["run"].clone();
     assert_eq!((&run["attempt"], &run["attempts_left"]), (&3.into(), &0.into()), "{run}");
-    let id = repo.agent("a")["id"].as_str().unwrap().to_owned();
+    let id = repo.status_of("a")["id"].as_str().unwrap().to_owned();
     let kept = repo.git(&["for-each-ref", "--format=%(refname)", &format!("refs/agents/auto/{id}/")]);
     let shown: Vec<String> = kept.lines().map(|r| repo.git(&["show", &format!("{r}:tries")])).collect();
     assert_eq!(shown, ["x", "x\nx"]);
@@ -498,7 +498,7 @@ fn captures_come_while_it_works_and_five_are_kept() {
     let repo = env.repo("x");
     repo.set("agents.captureInterval", "1s");
     repo.start(&[("a", "WRITE: a: one\nSAY: working\nWAITFILE: ../go\nEXIT: 3")], &["--retries", "6"]);
-    let id = repo.agent("a")["id"].as_str().unwrap().to_owned();
+    let id = repo.status_of("a")["id"].as_str().unwrap().to_owned();
     let list = || repo.git(&["for-each-ref", "--format=%(refname)", &format!("refs/agents/auto/{id}/")]);
     repo.env.until("it is captured", || !list().is_empty());
     assert_eq!(repo.state("a"), "running");

@@ -127,7 +127,7 @@ fn a_supervisor_and_its_assistant_killed_together_leave_the_slot_and_the_work() 
     assert_eq!(repo.worktree("a").read("a"), "a\n");
     repo.agents(&["retry", "a"]).ok();
     repo.agents(&["wait"]).ok();
-    assert_eq!(repo.agent("a")["run"]["attempt"], 2);
+    assert_eq!(repo.status_of("a")["run"]["attempt"], 2);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn a_message_to_a_settled_agent_resumes_its_session() {
     repo.agents(&["send", "nobody", "x"]).code(128);
     repo.agents(&["send", "--wait", "a", "Now the other.\nRUN: printf %s \"$AGENTS_SESSION\" >two"]).ok();
     assert_eq!(repo.worktree("a").read("two"), "s-42");
-    let run = repo.agent("a")["run"].clone();
+    let run = repo.status_of("a")["run"].clone();
     assert_eq!((&run["session"], &run["attempt"]), (&"s-42".into(), &2.into()), "{run}");
     let prompt = std::fs::read_to_string(repo.run_dir("a").join("prompt.md")).unwrap();
     assert!(prompt.starts_with("Now the other.") && !prompt.contains("WRITE: one"), "only the message: {prompt}");
@@ -66,7 +66,7 @@ fn a_message_to_a_running_agent_comes_at_its_end_or_at_once() {
     repo.write("../x.agents/go", "");
     repo.reaches("a", "succeeded");
     assert_eq!(repo.worktree("a").read("three"), "1\n2\n");
-    assert_eq!([repo.agent("a")["run"]["attempt"].clone(), repo.agent("b")["run"]["attempt"].clone()], [1, 1]);
+    assert_eq!([repo.status_of("a")["run"]["attempt"].clone(), repo.status_of("b")["run"]["attempt"].clone()], [1, 1]);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_message_to_one_that_waits_joins_its_task() {
     assert!(!out.stderr.contains("end of this attempt"), "{out}");
     repo.write("../x.agents/go", "");
     repo.reaches("b", "succeeded");
-    let run = repo.agent("b")["run"].clone();
+    let run = repo.status_of("b")["run"].clone();
     assert_eq!(run["attempt"], 1);
     assert_eq!([repo.worktree("b").read("one"), repo.worktree("b").read("two")], ["1\n", "2\n"]);
 }
@@ -140,7 +140,7 @@ fn a_person_sits_down_commits_and_is_judged_like_a_run() {
     let env_of = repo.read("../x.agents/env");
     let has = |v: &str| env_of.split('\0').any(|l| l == v);
     assert!(has("AGENTS_NAME=a") && !env_of.contains("GIT_EDITOR=") && !env_of.contains("GIT_DIR="), "{env_of}");
-    let id = repo.agent("a")["id"].as_str().unwrap().to_owned();
+    let id = repo.status_of("a")["id"].as_str().unwrap().to_owned();
     let kept = repo.git(&["for-each-ref", "--format=%(refname)", &format!("refs/agents/auto/{id}/")]);
     assert_eq!(repo.git(&["show", &format!("{}:one", kept.lines().last().unwrap())]), "1", "as it was before");
     attach("b").finish(&env).code(0);
@@ -192,6 +192,9 @@ fn ctrl_c_in_an_attached_shell_is_for_what_runs_in_it() {
     // A closed terminal ends the sitting, and that is written down.
     tmux(&["respawn-pane", "-k", "git agents attach a"]);
     repo.becomes("a", "attached");
+    // A shell that is still starting takes a closed terminal for the end of its input.
+    tmux(&["send-keys", "touch ../ready; sleep 600", "Enter"]);
+    env.until("the shell works", || env.processes().iter().any(|(_, l)| l == "sleep 600"));
     tmux(&["kill-server"]);
     assert_eq!(repo.settles("a"), "failed");
 }
@@ -224,7 +227,7 @@ fn a_retry_with_another_assistant_an_edited_prompt_and_by_state() {
     repo.agents(&["retry", "-a", "nobody", "a"]).code(128);
     repo.agents(&["retry", "-a", "mine", "a"]).ok();
     repo.reaches("a", "succeeded");
-    let a = repo.agent("a");
+    let a = repo.status_of("a");
     assert_eq!((&a["assistant"], &a["run"]["session"]), (&"mine".into(), &serde_json::Value::Null));
     assert!(repo.git(&["log", "-1", "--format=%B", "agents/a"]).contains("Assisted-by: a (mine)"));
     assert!(repo.git(&["notes", "--ref=agents", "show", "agents/a"]).contains("[mine, succeeded]"));
@@ -282,7 +285,7 @@ fn a_child_starts_from_its_parents_and_from_the_merge_of_several() {
     assert_eq!(repo.state("torn"), "failed");
     assert!(repo.reason("torn").contains("'clash' does not merge with 'left': l"), "{}", repo.reason("torn"));
     // Only its own work is its own.
-    assert_eq!((&repo.agent("both")["ahead"], &repo.agent("one")["ahead"]), (&1.into(), &1.into()));
+    assert_eq!((&repo.status_of("both")["ahead"], &repo.status_of("one")["ahead"]), (&1.into(), &1.into()));
     assert_eq!(repo.reported("both")["files"].as_array().unwrap().len(), 1);
     // What its parents left unfinished is not started at all.
     assert!(!repo.join("../x.agents/torn/t").exists());
@@ -330,7 +333,7 @@ fn a_place_that_changes_while_it_waits_is_refused_too() {
     repo.run(&[("a", "RUN: cd .. && mv a b && ln -s ../x a; exit 3")], &[]).code(1);
     assert_eq!(repo.state("a"), "failed");
     assert!(repo.reason("a").contains("'a'"), "{}", repo.reason("a"));
-    assert_eq!(repo.agent("a")["run"]["attempt"], 1);
+    assert_eq!(repo.status_of("a")["run"]["attempt"], 1);
 }
 
 #[test]

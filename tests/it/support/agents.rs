@@ -57,7 +57,7 @@ impl Repo<'_> {
 
     /// What `status --json` says of one agent.
     #[track_caller]
-    pub fn agent(&self, name: &str) -> Value {
+    pub fn status_of(&self, name: &str) -> Value {
         let out = self.agents(&["status", "--json", name]).ok();
         let all = out.json()["agents"].clone();
         let found = all.as_array().unwrap().iter().find(|a| a["name"] == name).cloned();
@@ -67,13 +67,13 @@ impl Repo<'_> {
     /// Its state.
     #[track_caller]
     pub fn state(&self, name: &str) -> String {
-        self.agent(name)["run"]["state"].as_str().unwrap_or("null").to_owned()
+        self.status_of(name)["run"]["state"].as_str().unwrap_or("null").to_owned()
     }
 
     /// Why it is in this state.
     #[track_caller]
     pub fn reason(&self, name: &str) -> String {
-        self.agent(name)["run"]["reason"].as_str().unwrap_or("").to_owned()
+        self.status_of(name)["run"]["reason"].as_str().unwrap_or("").to_owned()
     }
 
     /// Waits until it is in this state.

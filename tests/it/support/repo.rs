@@ -121,4 +121,23 @@ impl<'e> Repo<'e> {
     pub fn spawn<A: AsRef<OsStr>>(&self, args: &[A]) -> Background {
         Background::start(self.env, self.env.agents_command(&self.path, args))
     }
+
+    /// `git agents new NAME`: its place.
+    #[track_caller]
+    pub fn agent(&self, name: &str) -> Repo<'e> {
+        let out = self.agents(&["new", name]).ok();
+        Repo::at(self.env, out.stdout.strip_suffix('\n').unwrap())
+    }
+
+    /// `git agents status --json`.
+    #[track_caller]
+    pub fn status(&self) -> serde_json::Value {
+        self.agents(&["status", "--json"]).ok().json()
+    }
+
+    /// A command that takes the lock and repairs, and does nothing else.
+    #[track_caller]
+    pub fn repair(&self) {
+        self.agents(&["restore", "no-such-agent"]).code(128);
+    }
 }
