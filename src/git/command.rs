@@ -113,6 +113,8 @@ impl Call {
     /// name and what must run hooks and filters.
     pub fn user_visible<I: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = I>) -> Call {
         let mut call = Call::bare(dir);
+        // Hooks and filters of the user's run below it, and a supervisor has blocked what would end them.
+        crate::runtime::process::unblock_signals(&mut call.command);
         for a in args {
             call.arg(a);
         }

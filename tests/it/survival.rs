@@ -434,9 +434,3 @@ fn supervisors_killed_at_random_lose_nothing_and_leave_nobody() {
 fn nightly_supervisors_killed_at_random() {
     println!("{}", random_kills(100, 2));
 }
-#[test]
-#[ignore]
-fn zz_seed() {
-    let seed: u64 = std::env::var("SEED").unwrap().parse().unwrap();
-    println!("{}", random_kills(60, seed));
-}
