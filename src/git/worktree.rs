@@ -50,31 +50,39 @@ pub enum Link {
 
 /// All linked worktrees.
 pub fn list(repo: &Repo) -> Result<Vec<Entry>> {
+    let mut out = Vec::new();
+    for id in ids(repo)? {
+        out.extend(read(repo, &id)?);
+    }
+    Ok(out)
+}
+
+/// Git's ids of all linked worktrees, sorted.
+fn ids(repo: &Repo) -> Result<Vec<String>> {
     let dir = repo.common_dir.join("worktrees");
     let entries = match std::fs::read_dir(&dir) {
         Ok(d) => d,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(because("read", &dir)(e).into()),
     };
-    let mut out = Vec::new();
-    for e in entries.filter_map(std::result::Result::ok) {
-        if let Ok(id) = e.file_name().into_string()
-            && let Some(entry) = read(repo, &id)?
-        {
-            out.push(entry);
-        }
-    }
-    out.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut out: Vec<String> =
+        entries.filter_map(std::result::Result::ok).filter_map(|e| e.file_name().into_string().ok()).collect();
+    out.sort();
     Ok(out)
+}
+
+/// The top of the tree that the admin directory `admin` is linked with.
+fn linked_tree(admin: &Path) -> Option<PathBuf> {
+    let link = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default()?;
+    let link = Path::new(std::ffi::OsStr::from_bytes(link.trim_ascii_end())).to_owned();
+    let dot_git = normalize(&if link.is_absolute() { link } else { admin.join(link) });
+    Some(dot_git.parent().unwrap_or(&dot_git).to_owned())
 }
 
 /// The entry with git's id `id`; `None` where there is none or it holds no link.
 pub fn read(repo: &Repo, id: &str) -> Result<Option<Entry>> {
     let admin = repo.common_dir.join("worktrees").join(id);
-    let Some(link) = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default() else { return Ok(None) };
-    let link = Path::new(std::ffi::OsStr::from_bytes(link.trim_ascii_end())).to_owned();
-    let dot_git = normalize(&if link.is_absolute() { link } else { admin.join(link) });
-    let path = dot_git.parent().unwrap_or(&dot_git).to_owned();
+    let Some(path) = linked_tree(&admin) else { return Ok(None) };
     let locked = files::read_limited(&admin.join("locked"), 1 << 12)
         .unwrap_or_default()
         .map(|b| String::from_utf8_lossy(&b).trim_end().to_owned());
@@ -214,9 +222,22 @@ pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason:
     call.within(std::time::Duration::from_secs(60)).run().map(drop)
 }
 
-/// The entry whose tree is at `path`.
+/// The entry whose tree is at `path`. Only links are read of the others: there may be hundreds.
 pub fn find_by_path(repo: &Repo, path: &Path) -> Result<Option<Entry>> {
-    Ok(list(repo)?.into_iter().find(|e| e.path == path || same(&e.path, path)))
+    let is_it = |id: &str| {
+        linked_tree(&repo.common_dir.join("worktrees").join(id))
+            .is_some_and(|p| p.file_name() == path.file_name() && same(&p, path))
+    };
+    // Git's id is the folder's name, with a number behind it where that was taken.
+    if let Some(likely) = path.file_name().and_then(|n| n.to_str()).filter(|id| is_it(id)) {
+        return read(repo, likely);
+    }
+    for id in ids(repo)? {
+        if is_it(&id) {
+            return read(repo, &id);
+        }
+    }
+    Ok(None)
 }
 
 /// Locks the entry with a reason of ours, replacing only a lock in our own form.

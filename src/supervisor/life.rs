@@ -407,13 +407,12 @@ fn journal(agent: &mut Agent) -> Result<()> {
 fn revive_children(agent: &Agent) {
     let Ok((registrations, _)) = agent.ctx.state.registrations() else { return };
     for r in registrations {
-        let Ok(task) = agent.ctx.state.task(&r.id) else { continue };
-        if !task.after.contains(&agent.reg.id) {
-            continue;
-        }
         let run = RunDir::of(&agent.ctx.state, &r.id);
-        if let (Some(exit), Some(plan)) = (run.exit(), plan::read(&run))
-            && exit.state == RunState::Skipped
+        // Few were skipped, and there may be hundreds: their tasks are read last.
+        if run.exit().is_some_and(|e| e.state == RunState::Skipped)
+            && let Ok(task) = agent.ctx.state.task(&r.id)
+            && task.after.contains(&agent.reg.id)
+            && let Some(plan) = plan::read(&run)
         {
             let begin = crate::ops::record::Record::new(RunState::Preparing, task.retries);
             if let Err(e) = start::hand_over(&agent.ctx, &r.id, &plan, begin) {
