@@ -295,7 +295,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
                 "its adoption was cut short; 'git agents adopt' again goes on, 'git agents rm {name}' takes it back"
             ));
         }
-        None if !live && a.record.is_none() && a.run.live().is_some_and(|r| is_creation(&r, false)) => {
+        None if !live && a.record.is_none() && setup_cut_short(a) => {
             let name = a.reg.name.typed();
             findings.push(format!(
                 "its setup was cut short, its worktree stands; 'git agents logs --setup {name}' shows how far it came, \
@@ -424,6 +424,14 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
         disk: None,
         findings,
     })
+}
+
+/// Whether an environment without a run was still being set up: the lock of the command that made it is still there.
+fn setup_cut_short(a: &Agent) -> bool {
+    let ours = |e: &worktree::Entry| e.locked.as_deref().and_then(identity::parse_lock_reason).is_some();
+    a.entry.as_ref().is_some_and(ours)
+        && a.run.live().is_some_and(|r| is_creation(&r, false))
+        && super::plan::read(&a.run).is_some_and(|p| !p.setup.is_empty())
 }
 
 /// Whether somebody still waits for an answer: not once it is given, and not where nobody is left to read it.

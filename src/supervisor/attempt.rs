@@ -446,6 +446,7 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
 /// It asked: a message that is there already is the answer.
 fn asked(agent: &mut Agent, question: Option<String>) -> Done {
     if inbox::messages(&agent.run).is_empty() {
+        agent.record.question.clone_from(&question);
         return Done::Final(RunState::NeedsInput, question);
     }
     agent.record.attempt -= 1;

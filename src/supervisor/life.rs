@@ -390,7 +390,7 @@ pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>, door: 
 fn because_of_the_disk(agent: &Agent, reason: Option<String>) -> Option<String> {
     const LEAST: u64 = 256 << 10;
     let said = reason.as_deref().is_some_and(|r| r.contains("No space left on device") || r.contains("uota exceeded"));
-    let places = [&agent.run.dir, &agent.plan.path];
+    let places = [&agent.ctx.repo().common_dir, &agent.plan.path];
     let full = places.into_iter().find(|p| files::free_space(p).is_some_and(|free| free < LEAST));
     if !said && full.is_none() {
         return reason;
