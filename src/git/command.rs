@@ -219,7 +219,7 @@ impl Call {
         if self.input.is_some() {
             self.command.stdin(Stdio::piped());
         }
-        let mut child = self.command.spawn().map_err(Error::NoGit)?;
+        let mut child = self.command.spawn().map_err(not_started(&self.command))?;
         let writer = self.input.take().map(|bytes| {
             let mut stdin = child.stdin.take().expect("stdin is piped");
             // A thread: git may fill its output before it has read all input. A closed pipe shows in its status.
@@ -267,7 +267,7 @@ impl Call {
     /// Started, with pipes, for a conversation.
     pub fn spawn(mut self) -> Result<Child> {
         self.command.stdin(Stdio::piped());
-        self.command.spawn().map_err(Error::NoGit)
+        self.command.spawn().map_err(not_started(&self.command))
     }
 
     /// With the terminal of the caller, waited for; its exit code (128+n for a signal).
@@ -276,8 +276,17 @@ impl Call {
         for v in ["GIT_PAGER", "GIT_EDITOR", "LC_ALL", "GIT_ADVICE"] {
             self.command.env_remove(v);
         }
-        let status = self.command.status().map_err(Error::NoGit)?;
+        let status = self.command.status().map_err(not_started(&self.command))?;
         Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    }
+}
+
+/// The system says "not found" for a missing program and for a missing directory alike.
+fn not_started(command: &Command) -> impl FnOnce(std::io::Error) -> Error + use<> {
+    let gone = command.get_current_dir().filter(|d| !d.exists()).map(Path::to_owned);
+    move |e| match gone {
+        Some(path) if e.kind() == std::io::ErrorKind::NotFound => Error::Gone { path },
+        _ => Error::NoGit(e),
     }
 }
 

@@ -32,6 +32,12 @@ pub enum Error {
         /// Its standard error.
         stderr: String,
     },
+    /// It was to run in a directory that is not there.
+    #[error("the directory '{}' is gone", path.display())]
+    Gone {
+        /// Which.
+        path: PathBuf,
+    },
     /// It did not answer in time and was ended.
     #[error("'git {args}' did not finish within {seconds} seconds")]
     TimedOut {

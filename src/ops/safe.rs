@@ -216,7 +216,7 @@ fn contains(ctx: &Context, inv: &Inventory, entry: &worktree::Entry) -> Option<S
 }
 
 /// Where the tree of an entry is that is not where it was: beside its old place, or one folder further.
-fn moved_to(entry: &worktree::Entry) -> Option<std::path::PathBuf> {
+pub(super) fn moved_to(entry: &worktree::Entry) -> Option<std::path::PathBuf> {
     let parent = entry.path.parent()?;
     let tops = [Some(parent), parent.parent()];
     let below =

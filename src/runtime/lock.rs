@@ -106,6 +106,11 @@ impl Lock {
         }
     }
 
+    /// Whether the file that is locked is still the one of that name: somebody may have deleted it.
+    pub fn is_there(&self) -> bool {
+        is_current(&self.file, &self.path)
+    }
+
     /// The path that is locked.
     pub fn path(&self) -> &Path {
         &self.path
