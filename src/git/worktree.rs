@@ -162,6 +162,29 @@ pub fn relink(kept: &Path, admin: &Path, tree: &Path, path: &Path) -> Result<()>
     Ok(())
 }
 
+/// Makes at `admin` what git keeps of the worktree at `path`, as if it had just checked out `branch` there: the files stay
+/// as they are. With the token of its agent.
+pub fn rebuild(repo: &Repo, admin: &Path, path: &Path, branch: &str, token: &str) -> Result<()> {
+    std::fs::create_dir_all(admin).map_err(because("create", admin))?;
+    let link = [path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
+    let head = format!("ref: {branch}\n");
+    let files: [(&str, &[u8]); 4] = [
+        ("commondir", b"../..\n"),
+        ("gitdir", &link),
+        ("HEAD", head.as_bytes()),
+        ("agents-token", &[token.as_bytes(), b"\n"].concat()),
+    ];
+    for (name, text) in files {
+        write_link(&admin.join(name), text)?;
+    }
+    if let Some(tip) = super::refs::read(repo, branch)? {
+        repo.call_in(path, admin, ["read-tree", &tip.0]).run()?;
+    }
+    // 1: some are other than in the commit.
+    repo.call_in(path, admin, ["update-index", "-q", "--refresh"]).output()?;
+    Ok(())
+}
+
 /// Link files are git's: readable by whoever may read the rest.
 fn write_link(file: &Path, text: &[u8]) -> Result<()> {
     let mode = std::fs::metadata(file).map_or(0o644, |m| m.permissions().mode() & 0o777);

@@ -275,10 +275,33 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     let link = a.entry.as_ref().map(worktree::Entry::link);
     let mut zombie = None;
     let live = a.run.is_alive()?;
+    let stale = super::moved::stale(ctx, a);
     match (&a.entry, &link) {
+        (Some(_), _) if stale.is_some() => {
+            let tree = stale.unwrap_or_default();
+            let mend = super::moved::command(ctx, std::slice::from_ref(&tree));
+            findings.push(format!(
+                "it was moved, or its repository was: it is at '{}'; '{mend}' mends that",
+                tree.display()
+            ));
+        }
+        (Some(e), Some(worktree::Link::Missing)) if super::moved::all_missing(inv) => findings.push(format!(
+            "'{}' is missing, as all the others are; where they were moved, 'git worktree repair' takes the new paths",
+            e.path.display()
+        )),
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
         (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
-        (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => zombie = Some(Zombie::Missing),
+        (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => {
+            zombie = Some(Zombie::Missing);
+            if let Some(tree) = super::moved::tree(ctx, &a.reg, None) {
+                findings.push(format!(
+                    "git's entry of its worktree is gone, its files stand at '{}'; 'git agents rm {name}', then 'git agents \
+                     restore {name}' make it a worktree again",
+                    tree.display(),
+                    name = a.reg.name.typed()
+                ));
+            }
+        }
         _ => {}
     }
     match a.reg.doing.as_deref() {

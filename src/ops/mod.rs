@@ -9,6 +9,7 @@ pub mod hold;
 pub mod identity;
 pub mod inbox;
 pub mod inventory;
+pub mod moved;
 pub mod naming;
 pub mod overlap;
 pub mod plan;

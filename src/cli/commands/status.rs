@@ -66,6 +66,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         s.ui.out(&text)?;
         return Ok(code::DONE);
     }
+    let moved: Vec<_> = inv.agents.iter().filter_map(|a| crate::ops::moved::stale(&ctx, a)).collect();
+    if !moved.is_empty() {
+        s.ui.hint(&crate::ops::moved::command(&ctx, &moved));
+    }
     let base = if args.json { super::base_name(&ctx) } else { None };
     let answer = status(&ctx, &inv, &only, base)?;
     if args.json {

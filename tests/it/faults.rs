@@ -1,0 +1,139 @@
+//! State that somebody else damaged, moved or half deleted: said as it is, with the command that mends it.
+
+use crate::support::env::run;
+use crate::support::{Env, Repo, assert_same_tree, repo_invariants, tree_state};
+use serde_json::Value;
+use std::path::Path;
+
+fn agent<'e>(repo: &Repo<'e>, name: &str) -> Repo<'e> {
+    let at = repo.agent(name);
+    at.write("made.txt", "made\n");
+    at.commit("Made");
+    at.write("made.txt", "edited\n");
+    at.write("left.txt", "left\n");
+    at
+}
+
+fn only(repo: &Repo<'_>) -> Value {
+    let agents = repo.status()["agents"].as_array().unwrap().clone();
+    assert_eq!(agents.len(), 1, "{agents:?}");
+    agents[0].clone()
+}
+
+/// Runs a hint as a person would.
+fn type_in(env: &Env, dir: &Path, line: &str) {
+    let mut sh = env.command("sh", dir);
+    sh.args(["-e", "-c", line]);
+    run(sh, b"").ok();
+}
+
+/// What is quoted between `start` and the next quote that ends a word.
+fn quoted_command(text: &str, start: &str) -> String {
+    let from = text.find(start).unwrap_or_else(|| panic!("no '{start}' in: {text}"));
+    let rest = &text[from..];
+    rest[..rest.find("' mends").unwrap_or_else(|| rest.find('\n').unwrap_or(rest.len()))].to_owned()
+}
+
+#[test]
+fn a_tree_that_stayed_was_said_to_be_in_the_trash() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "t");
+    let before = tree_state(at.path());
+    std::fs::remove_dir_all(repo.join(".git/worktrees/t")).unwrap();
+    let a = only(&repo);
+    assert_eq!(a["zombie"], "missing", "{a}");
+    assert!(a["findings"][0].as_str().unwrap().contains(&at.path().display().to_string()), "{a}");
+    assert!(repo.agents(&["rm", "--dry-run", "t"]).ok().stderr.contains("stand at"));
+    let out = repo.agents(&["rm", "t"]).ok();
+    assert!(!out.stderr.contains("trash") && out.stderr.contains("its branch stays"), "{out}");
+    let place = at.path().display().to_string();
+    assert!(out.stderr.contains(&format!("stand at '{place}'")), "{out}");
+    assert!(out.stderr.contains("git agents restore t") && out.stderr.contains(&format!("rm -r {place}")), "{out}");
+    assert_same_tree(&before, &tree_state(at.path()));
+    repo.agents(&["restore", "t"]).ok();
+    assert_same_tree(&before, &tree_state(at.path()));
+    assert_eq!(at.git(&["status", "--porcelain"]), " M made.txt\n?? left.txt");
+    let a = only(&repo);
+    assert_eq!((&a["findings"], &a["zombie"], &a["ahead"]), (&serde_json::json!([]), &Value::Null, &1.into()), "{a}");
+    repo_invariants(&repo);
+    // And from there all the way.
+    repo.agents(&["rm", "t"]).ok();
+    assert!(!at.path().exists());
+    repo.agents(&["restore", "t"]).ok();
+    assert_same_tree(&before, &tree_state(at.path()));
+}
+
+#[test]
+fn with_its_branch_deleted_a_tree_that_stayed_comes_back_too() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "t");
+    let before = tree_state(at.path());
+    std::fs::remove_dir_all(repo.join(".git/worktrees/t")).unwrap();
+    repo.agents(&["rm", "-D", "t"]).ok();
+    assert!(!repo.has("refs/heads/t") && at.join("left.txt").exists());
+    repo.agents(&["restore", "t"]).ok();
+    assert_same_tree(&before, &tree_state(at.path()));
+    assert_eq!(at.git(&["status", "--porcelain"]), " M made.txt\n?? left.txt");
+    // Its files were deleted meanwhile: what there is comes back, and that is said.
+    std::fs::remove_dir_all(repo.join(".git/worktrees/t")).unwrap();
+    repo.agents(&["rm", "t"]).ok();
+    std::fs::remove_dir_all(at.path()).unwrap();
+    let out = repo.agents(&["restore", "t"]).ok();
+    assert!(out.stderr.contains("no longer at"), "{out}");
+    assert_eq!(only(&repo)["ahead"], 1);
+}
+
+#[test]
+fn a_directory_that_was_gone_was_said_to_be_in_the_trash() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "t");
+    std::fs::remove_dir_all(at.path()).unwrap();
+    let out = repo.agents(&["rm", "t"]).ok();
+    assert!(!out.stderr.contains("trash") && out.stderr.contains("gone already"), "{out}");
+}
+
+#[test]
+fn after_a_move_of_the_repository_every_agent_was_a_zombie() {
+    for both in [true, false] {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let trees: Vec<_> = ["one", "two two"].map(|n| n.replace(' ', "-")).iter().map(|n| agent(&repo, n)).collect();
+        let before: Vec<_> = trees.iter().map(|t| tree_state(&t.join("src"))).collect();
+        let (old, new) = (env.root().join("code"), env.root().join("it's moved"));
+        let (moved, folder) = if both {
+            std::fs::rename(&old, &new).unwrap();
+            (new.join("x"), new.join("x.agents"))
+        } else {
+            std::fs::create_dir(&new).unwrap();
+            std::fs::rename(old.join("x"), new.join("x")).unwrap();
+            (new.join("x"), old.join("x.agents"))
+        };
+        let repo = Repo::at(&env, &moved);
+        let status = repo.status();
+        for a in status["agents"].as_array().unwrap() {
+            assert_eq!(a["zombie"], Value::Null, "{a}");
+            assert!(a["findings"][0].as_str().unwrap().contains("worktree repair"), "{a}");
+        }
+        let out = repo.agents(&["rm", "one"]);
+        assert!(out.status != 0 && out.stderr.contains("hint: git -C "), "{out}");
+        assert!(folder.join("one/left.txt").exists() && !moved.join(".git/agents/trash/x").exists());
+        // One command mends all of them, as it is printed.
+        let shown = repo.agents(&["status"]).ok();
+        let hint = quoted_command(&shown.stderr, "git -C ");
+        assert!(hint.contains("one") && hint.contains("two-two"), "{shown}");
+        type_in(&env, env.root(), &hint);
+        for (name, before) in ["one", "two-two"].iter().zip(&before) {
+            let at = Repo::at(&env, folder.join(name));
+            assert_same_tree(before, &tree_state(&at.join("src")));
+            assert_eq!(at.git(&["status", "--porcelain"]), " M made.txt\n?? left.txt");
+        }
+        let status = repo.status();
+        for a in status["agents"].as_array().unwrap() {
+            assert_eq!((&a["zombie"], &a["findings"]), (&Value::Null, &serde_json::json!([])), "{a}");
+        }
+        repo.agents(&["rm", "one"]).ok();
+    }
+}
