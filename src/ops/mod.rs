@@ -22,6 +22,7 @@ pub mod retry;
 pub mod safe;
 pub mod select;
 pub mod start;
+mod trash;
 pub mod typed;
 pub mod unfinished;
 

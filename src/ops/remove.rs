@@ -60,6 +60,9 @@ pub struct Entry {
     pub capture: Option<String>,
     /// Whether everything is in place.
     pub complete: bool,
+    /// What is wrong with its description; the rest is then what else tells of it.
+    #[serde(skip)]
+    pub damaged: Option<String>,
 }
 
 impl Entry {
@@ -290,6 +293,7 @@ fn take_away(
         stands: stands.is_some(),
         capture,
         complete: false,
+        damaged: None,
     };
     write_entry(&dir, &record)?;
     if let Some(entry) = there {
@@ -381,22 +385,42 @@ pub(super) fn write_entry(dir: &Path, record: &Entry) -> Result<()> {
     Ok(files::write_durable(&dir.join("entry.json"), &serde_json::to_vec_pretty(record).expect("plain JSON"))?)
 }
 
-/// All trash entries, oldest first, with their folders.
+/// All trash entries, oldest first, with their folders; damaged ones as far as they can be told.
 pub fn entries(ctx: &Context) -> Vec<(PathBuf, Entry)> {
     let top = ctx.repo().agents_dir().join("trash");
     let mut out: Vec<(PathBuf, Entry)> = std::fs::read_dir(top)
         .into_iter()
         .flatten()
         .filter_map(std::result::Result::ok)
-        .filter_map(|e| Some((e.path(), super::record::read_json(&e.path().join("entry.json"))?)))
+        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+        .filter_map(|e| Some((e.path(), entry(ctx, &e.path())?)))
         .collect();
     out.sort_by(|a, b| a.1.at.cmp(&b.1.at));
     out
 }
 
+/// The entry in `dir`; `None` where a kill left nothing but the folder.
+fn entry(ctx: &Context, dir: &Path) -> Option<Entry> {
+    let file = dir.join("entry.json");
+    let why = match files::read_limited(&file, 4 << 20) {
+        Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
+            Ok(entry) => return Some(entry),
+            Err(e) => e.to_string(),
+        },
+        Ok(None) if is_empty(dir) => return None,
+        Ok(None) => "it is missing".to_owned(),
+        Err(e) => e.to_string(),
+    };
+    Some(super::trash::rebuilt(ctx, dir, format!("'{}': {why}", file.display())))
+}
+
+fn is_empty(dir: &Path) -> bool {
+    dir.join("tree").symlink_metadata().is_err() && dir.join("admin").symlink_metadata().is_err()
+}
+
 /// Gives up a folder of the trash that holds nothing any more.
 pub(super) fn drop_entry(dir: &Path) -> Result<()> {
-    if dir.join("tree").symlink_metadata().is_ok() || dir.join("admin").symlink_metadata().is_ok() {
+    if !is_empty(dir) {
         return Ok(());
     }
     files::heal(dir);

@@ -48,6 +48,18 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     };
     stuck.check(&entry.name)?;
     let mut notes = Vec::new();
+    if let Some(why) = &entry.damaged {
+        if !super::trash::is_whole(&entry) {
+            return Err(Error::refused(
+                format!("what was removed as '{}' has a damaged description: {why}", entry.name),
+                format!("its files are in '{}'", entry.tree_in(&dir).display()),
+            ));
+        }
+        notes.push(format!("its description was damaged ({why}); the rest tells this much of it"));
+        if let (true, Some(capture)) = (entry.missing, &entry.capture) {
+            notes.push(format!("its files are in the capture: git archive {capture} | tar -x -C DIRECTORY"));
+        }
+    }
     if entry.missing && entry.path.is_some() {
         notes.push(
             "its directory was gone already when it was removed: what was committed or staged is back".to_owned(),

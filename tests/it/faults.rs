@@ -137,3 +137,71 @@ fn after_a_move_of_the_repository_every_agent_was_a_zombie() {
         repo.agents(&["rm", "one"]).ok();
     }
 }
+
+/// The trash's only folder.
+fn trash(repo: &Repo<'_>) -> std::path::PathBuf {
+    let mut all = std::fs::read_dir(repo.join(".git/agents/trash")).unwrap();
+    let one = all.next().unwrap().unwrap().path();
+    assert!(all.next().is_none());
+    one
+}
+
+#[test]
+fn a_damaged_trash_entry_was_left_out_without_a_word() {
+    for damage in ["{\"version\": 1, \"id", "", "not there"] {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let at = agent(&repo, "feat/t");
+        let (before, tip) = (tree_state(at.path()), at.tip("HEAD"));
+        repo.agents(&["rm", "-D", "feat/t"]).ok();
+        let file = trash(&repo).join("entry.json");
+        if damage == "not there" {
+            std::fs::remove_file(&file).unwrap();
+        } else {
+            std::fs::write(&file, damage).unwrap();
+        }
+        let list = repo.agents(&["restore", "--list"]).ok();
+        assert!(list.stdout.contains("feat/t") && list.stderr.contains("is damaged"), "{list}");
+        assert!(list.stderr.contains("entry.json") && list.stderr.contains("refs/agents/removed/"), "{list}");
+        let json = repo.agents(&["restore", "--list", "--json"]).ok().json()["removed"][0].clone();
+        assert_eq!(
+            (&json["name"], &json["branch"], &json["tip"]),
+            (&"feat/t".into(), &"feat/t".into(), &tip.clone().into())
+        );
+        assert!(json["damaged"].is_string() && json["path"].is_string(), "{json}");
+        let out = repo.agents(&["restore", "feat/t"]).ok();
+        assert!(out.stderr.contains("damaged"), "{out}");
+        assert_same_tree(&before, &tree_state(at.path()));
+        assert_eq!((at.tip("HEAD"), at.git(&["status", "--porcelain"])), (tip, " M made.txt\n?? left.txt".into()));
+        let a = only(&repo);
+        assert_eq!(
+            (&a["findings"], &a["zombie"], &a["ahead"]),
+            (&serde_json::json!([]), &Value::Null, &1.into()),
+            "{a}"
+        );
+        repo_invariants(&repo);
+    }
+}
+
+#[test]
+fn of_a_trash_entry_that_lost_everything_the_capture_is_named() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "t");
+    let tip = at.tip("HEAD");
+    repo.agents(&["rm", "-D", "t"]).ok();
+    let dir = trash(&repo);
+    for what in ["tree", "admin"] {
+        std::fs::remove_dir_all(dir.join(what)).unwrap();
+    }
+    std::fs::write(dir.join("entry.json"), "\0").unwrap();
+    let out = repo.agents(&["restore", "t"]).ok();
+    assert_eq!(repo.tip("t"), tip);
+    // The command that it names writes the files.
+    let from = out.stderr.find("git archive").unwrap_or_else(|| panic!("{out}"));
+    let line = out.stderr[from..].lines().next().unwrap().replace("DIRECTORY", "../there");
+    std::fs::create_dir(env.root().join("code/there")).unwrap();
+    type_in(&env, repo.path(), &line);
+    assert_eq!(std::fs::read_to_string(env.root().join("code/there/left.txt")).unwrap(), "left\n");
+    assert_eq!(std::fs::read_to_string(env.root().join("code/there/made.txt")).unwrap(), "edited\n");
+}
