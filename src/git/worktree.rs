@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 /// One linked worktree as its admin directory describes it.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Git's id: the name of the admin directory.
+    /// Git's id: the name of the admin directory. One that is not text is shown so, and names no registered worktree.
     pub id: String,
     /// The admin directory.
     pub admin: PathBuf,
@@ -58,11 +58,7 @@ pub fn list(repo: &Repo) -> Result<Vec<Entry>> {
     };
     let mut out = Vec::new();
     for e in entries.filter_map(std::result::Result::ok) {
-        if let Ok(id) = e.file_name().into_string()
-            && let Some(entry) = read(repo, &id)?
-        {
-            out.push(entry);
-        }
+        out.extend(read_at(repo, e.path()));
     }
     out.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(out)
@@ -70,15 +66,20 @@ pub fn list(repo: &Repo) -> Result<Vec<Entry>> {
 
 /// The entry with git's id `id`; `None` where there is none or it holds no link.
 pub fn read(repo: &Repo, id: &str) -> Result<Option<Entry>> {
-    let admin = repo.common_dir.join("worktrees").join(id);
-    let Some(link) = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default() else { return Ok(None) };
+    Ok(read_at(repo, repo.common_dir.join("worktrees").join(id)))
+}
+
+/// The entry in the admin directory `admin`.
+fn read_at(repo: &Repo, admin: PathBuf) -> Option<Entry> {
+    let link = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default()?;
     let link = Path::new(std::ffi::OsStr::from_bytes(link.trim_ascii_end())).to_owned();
     let dot_git = normalize(&if link.is_absolute() { link } else { admin.join(link) });
     let path = dot_git.parent().unwrap_or(&dot_git).to_owned();
     let locked = files::read_limited(&admin.join("locked"), 1 << 12)
         .unwrap_or_default()
         .map(|b| String::from_utf8_lossy(&b).trim_end().to_owned());
-    Ok(Some(Entry { id: id.to_owned(), head: head(repo, &admin), admin, path, locked }))
+    let id = admin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Some(Entry { id, head: head(repo, &admin), admin, path, locked })
 }
 
 /// What `admin` (or the common directory, for the main worktree) has checked out.

@@ -206,9 +206,15 @@ pub fn status(
         agents,
         checkouts,
         unmanaged,
+        damaged: inv.damaged.iter().map(|name| damaged(ctx, name)).collect(),
         batches: batches(inv),
         holds: super::hold::answers(ctx, inv),
     })
+}
+
+fn damaged(ctx: &Context, name: &str) -> DamagedAnswer {
+    let refusal = super::rebuild::refusal(ctx, name);
+    DamagedAnswer { name: name.to_owned(), reason: refusal.to_string(), mend: refusal.hint() }
 }
 
 fn head_commit(inv: &Inventory, head: &worktree::Head) -> (Option<String>, Option<Oid>) {

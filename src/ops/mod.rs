@@ -13,6 +13,7 @@ pub mod moved;
 pub mod naming;
 pub mod overlap;
 pub mod plan;
+pub mod rebuild;
 pub mod record;
 pub mod remove;
 pub mod repair;

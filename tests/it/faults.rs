@@ -205,3 +205,81 @@ fn of_a_trash_entry_that_lost_everything_the_capture_is_named() {
     assert_eq!(std::fs::read_to_string(env.root().join("code/there/left.txt")).unwrap(), "left\n");
     assert_eq!(std::fs::read_to_string(env.root().join("code/there/made.txt")).unwrap(), "edited\n");
 }
+
+#[test]
+fn a_damaged_registration_was_a_dead_end() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent(&repo, "feat/t");
+    repo.agents(&["run", "-a", "scripted", "1. Run {name=ran}\n   - WRITE: a.txt: a\n   - COMMIT: A"]);
+    let config = |name: &str| {
+        let lines = repo.git(&["config", "--get-regexp", &format!("^agent\\.{}\\.", name.replace('/', "."))]);
+        lines.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = (config("feat/t"), tree_state(at.path()));
+    let spoilt = [("id", "{\"por"), ("branch", "main"), ("fork", "zz"), ("id", ""), ("base", "\0"), ("worktree", "..")];
+    for (key, value) in spoilt {
+        let full = format!("agent.feat/t.{key}");
+        if value == "\0" {
+            repo.git(&["config", "--unset", &full]);
+        } else {
+            repo.git(&["config", &full, value]);
+        }
+        if key != "worktree" {
+            for args in [&["rm", "feat/t"][..], &["retry", "feat/t"], &["show", "feat/t"]] {
+                let out = repo.agents(args).code(128);
+                assert!(out.stderr.contains(&format!("'{key}' is")), "{out}");
+                assert!(out.stderr.contains("hint: git agents adopt feat/t"), "{out}");
+            }
+            let status = repo.agents(&["status"]).ok();
+            assert!(status.stderr.contains("damaged") && status.stderr.contains("git agents adopt feat/t"), "{status}");
+            let json = repo.status()["damaged"].clone();
+            assert_eq!((&json[0]["name"], &json[0]["mend"]), (&"feat/t".into(), &"git agents adopt feat/t".into()));
+            let out = repo.agents(&["adopt", "feat/t"]).ok();
+            assert!(out.stderr.contains(&at.path().display().to_string()), "{out}");
+            assert_eq!(config("feat/t"), before.0, "{key}");
+        } else {
+            repo.git(&["config", &full, "feat-t"]);
+            repo.git(&["config", "--unset", &full]);
+            repo.git(&["config", "--unset", "agent.feat/t.id"]);
+            repo.agents(&["adopt", "feat/t"]).ok();
+        }
+        assert_same_tree(&before.1, &tree_state(at.path()));
+    }
+    // All of it gone but the section: the newest task of that name is it.
+    for key in ["id", "branch", "base", "fork", "worktree"] {
+        let _ = repo.try_git(&["config", "--unset", &format!("agent.feat/t.{key}")]);
+    }
+    repo.git(&["config", "agent.feat/t.id", "x"]);
+    repo.agents(&["adopt", "feat/t"]).ok();
+    let a = repo.status()["agents"].as_array().unwrap().iter().find(|a| a["name"] == "feat/t").cloned().unwrap();
+    assert_eq!((&a["findings"], &a["zombie"], &a["ahead"]), (&serde_json::json!([]), &Value::Null, &1.into()), "{a}");
+    repo.agents(&["rm", "feat/t"]).ok();
+    // Nothing tells of it: the way out is git's.
+    repo.git(&["config", "agent.ghost o'x.id", "x"]);
+    let out = repo.agents(&["adopt", "ghost o'x"]).code(128);
+    let line = quoted_command(&out.stderr, "git config --remove-section");
+    let line = line.split_once("' takes").unwrap().0.to_owned();
+    type_in(&env, repo.path(), &line);
+    assert_eq!(repo.status()["damaged"], serde_json::json!([]));
+}
+
+#[test]
+fn a_worktree_whose_name_is_no_text_was_not_listed() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let env = Env::new();
+    let repo = env.repo("x");
+    let path = env.root().join("code").join(std::ffi::OsStr::from_bytes(b"odd-\xff\xfe"));
+    let mut args: Vec<&std::ffi::OsStr> = ["worktree", "add", "-q", "-b", "odd"].map(std::ffi::OsStr::new).to_vec();
+    args.push(path.as_os_str());
+    repo.git(&args);
+    let status = repo.status();
+    let listed = status["unmanaged"][0].clone();
+    assert_eq!(listed["branch"], "odd", "{status}");
+    let bytes = listed["worktree"]["bytes"].as_str().unwrap_or_else(|| panic!("{listed}"));
+    assert!(!bytes.is_empty());
+    repo.agents(&["status"]).ok();
+    let out = repo.agents(&["adopt", "odd"]).code(128);
+    assert!(out.stderr.contains("not plain text"), "{out}");
+    assert_eq!(repo.status()["agents"], serde_json::json!([]));
+}

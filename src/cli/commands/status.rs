@@ -49,7 +49,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let inv = Inventory::read(&ctx)?;
     for d in &inv.damaged {
-        s.ui.warn(&format!("the registration of '{d}' in the repository's config is damaged; it is left alone"));
+        let refusal = crate::ops::rebuild::refusal(&ctx, d);
+        s.ui.warn(&refusal.to_string());
+        s.ui.hint(&format!("'{}' writes it anew", refusal.hint().unwrap_or_default()));
     }
     if let Some(why) = ctx.state.lock_trouble() {
         s.ui.warn(&format!("{why}; nothing is removed automatically here"));
