@@ -255,7 +255,11 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> Result<R> + 
 }
 
 fn dirty(ctx: &Context, place: &Place<'_>) -> Result<Dirty> {
-    let c = status::changes(ctx.repo(), &ctx.state.objects, place)?;
+    let mut c = status::changes(ctx.repo(), &ctx.state.objects, place)?;
+    if !c.modified.is_empty() && status::may_convert(ctx.repo(), place) {
+        let phantoms = crate::git::endings::phantoms(ctx.repo(), place, &c.modified)?;
+        c.modified.retain(|p| !phantoms.contains(p));
+    }
     Ok(Dirty { modified: c.modified.len(), untracked: c.untracked.len(), conflicted: c.conflicted.len() })
 }
 

@@ -6,7 +6,7 @@ use super::inventory::{Agent, Inventory};
 use super::{Context, Result, moved};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::git::{sterile, worktree};
+use crate::git::{endings, sterile, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::event::Kind;
 use crate::model::text::shell_word;
@@ -231,6 +231,7 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
     };
     let place = Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() };
     let changes = sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?;
+    let phantoms = endings::phantoms(ctx.repo(), &place, &changes.modified)?;
     let patterns = patterns(throw_away);
     let manifest = super::identity::manifest(entry);
     let untracked = changes.untracked.iter().filter(|p| {
@@ -238,7 +239,7 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
         !patterns.is_match(path) && !manifest.is_unchanged(&entry.path, p)
     });
     let mut out: Vec<String> =
-        changes.modified.iter().chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
+        changes.modified.difference(&phantoms).chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
     for (path, id) in status::hidden(ctx.repo(), &place)? {
         let file = entry.path.join(OsStr::from_bytes(&path));
         let differs = std::fs::symlink_metadata(&file).is_ok() && !ctx.state.objects.is_blob_of_file(&id, &file);

@@ -283,3 +283,88 @@ fn a_worktree_whose_name_is_no_text_was_not_listed() {
     assert!(out.stderr.contains("not plain text"), "{out}");
     assert_eq!(repo.status()["agents"], serde_json::json!([]));
 }
+
+/// Whether `rm` finds nothing left over in `at`, which has no commit of its own: then the branch goes as well.
+fn nothing_left_over(repo: &Repo<'_>, name: &str) -> bool {
+    let out = repo.agents(&["rm", "--dry-run", name]).ok();
+    out.stderr.contains("with its branch")
+}
+
+fn modified(repo: &Repo<'_>, name: &str) -> Value {
+    let all = repo.status();
+    all["agents"].as_array().unwrap().iter().find(|a| a["name"] == name).unwrap()["dirty"]["modified"].clone()
+}
+
+#[test]
+fn a_fresh_tree_could_never_be_clean_for_its_line_endings() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("doc.md", "a\r\nb\r\n");
+    repo.write("mixed.txt", "a\r\nb\n");
+    repo.write("bin.dat", "a\r\n\0b\n");
+    repo.commit("CRLF stored");
+    repo.write(".gitattributes", "*.md text eol=lf\nmixed.txt text eol=crlf\n");
+    repo.git(&["add", ".gitattributes"]);
+    repo.git(&["commit", "-q", "-m", "And a rule against it"]);
+    let at = repo.agent("k");
+    // Looked at anew, as after the second in which it was written.
+    let again = |path: &str, text: &str| at.write(path, text);
+    let fresh = |path: &str| std::fs::read_to_string(at.join(path)).unwrap();
+    let (doc, mixed) = (fresh("doc.md"), fresh("mixed.txt"));
+    again("doc.md", &doc);
+    again("mixed.txt", &mixed);
+    assert_eq!(at.git(&["status", "--porcelain"]), " M doc.md\n M mixed.txt", "the set-up is as reported");
+    assert_eq!(modified(&repo, "k"), 0);
+    assert!(nothing_left_over(&repo, "k"));
+    // git agrees: nothing but line endings would be committed.
+    assert_eq!(at.git(&["diff", "--ignore-cr-at-eol", "--stat"]), "");
+    // Each real change counts, line endings of one's own as well.
+    let was = std::fs::metadata(at.join("doc.md")).unwrap().permissions();
+    for (path, text) in [
+        ("doc.md", "a\r\nB\r\n"),
+        ("doc.md", "a\nb\n"),
+        ("doc.md", "a\r\nb\r\n\r\n"),
+        ("doc.md", "a\r\nb"),
+        ("mixed.txt", "a\r\nc\r\n"),
+        ("bin.dat", "a\n\0b\n"),
+        ("src/b.txt", "one\r\ntwo\r\nthree\r\n"),
+    ] {
+        let before = std::fs::read(at.join(path)).unwrap();
+        again(path, text);
+        assert!(!nothing_left_over(&repo, "k"), "{path}: {text:?}");
+        assert_eq!(modified(&repo, "k"), 1, "{path}: {text:?}");
+        at.write(path, before);
+        assert!(nothing_left_over(&repo, "k"), "{path} again as it was");
+    }
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(at.join("doc.md"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(!nothing_left_over(&repo, "k"));
+    std::fs::set_permissions(at.join("doc.md"), was).unwrap();
+    // What is staged is work.
+    at.git(&["add", "--renormalize", "doc.md"]);
+    assert!(!nothing_left_over(&repo, "k"));
+    at.git(&["reset", "-q"]);
+    let tree = tree_state(at.path());
+    repo.agents(&["rm", "k"]).ok();
+    assert!(!repo.has("refs/heads/k"));
+    repo.agents(&["restore", "k"]).ok();
+    assert_same_tree(&tree, &tree_state(at.path()));
+}
+
+#[test]
+fn a_setting_of_the_users_made_every_file_look_like_work() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "core.autocrlf", "true"]);
+    let at = repo.agent("k");
+    assert_eq!(at.read("src/b.txt"), "one\r\ntwo\r\nthree\r\n", "the set-up");
+    at.write("src/b.txt", "one\r\ntwo\r\nthree\r\n");
+    at.write("README.md", "# A project\n");
+    // git itself calls it modified until it is added, which changes nothing.
+    assert_eq!(at.git(&["status", "--porcelain"]), " M README.md");
+    assert_eq!(modified(&repo, "k"), 0);
+    assert!(nothing_left_over(&repo, "k"));
+    at.write("src/b.txt", "one\r\nTWO\r\nthree\r\n");
+    assert!(!nothing_left_over(&repo, "k"));
+    assert_eq!(modified(&repo, "k"), 1);
+}
