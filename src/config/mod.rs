@@ -5,6 +5,7 @@
 
 mod digest;
 mod keys;
+mod named;
 pub mod plan;
 pub mod project;
 pub mod settings;

@@ -4,6 +4,7 @@ pub mod attributes;
 pub mod capture;
 pub mod command;
 pub mod config_file;
+pub mod endings;
 pub mod ignore;
 pub mod objects;
 pub mod refs;

@@ -128,6 +128,13 @@ impl State {
         Ok((good, damaged))
     }
 
+    /// The keys and values that stand under `[agent "name"]`, sound or not.
+    pub fn registration_values(&self, name: &str) -> Result<Vec<(String, String)>> {
+        let config = config_file::read(&self.repo.common_dir)?;
+        let keys = ["id", "branch", "base", "fork", "ahead", "worktree", "doing", "path"];
+        Ok(keys.iter().filter_map(|k| Some(((*k).to_owned(), config.value("agent", Some(name), k)?))).collect())
+    }
+
     /// Writes a registration as it now is, durably.
     pub fn register(&self, held: &Held, r: &Registration) -> Result<()> {
         self.register_all(held, std::slice::from_ref(r))

@@ -420,6 +420,14 @@ fn checked_out(sub: &Path) -> Option<Oid> {
     packed.lines().filter_map(|l| l.split_once(' ')).find(|(_, n)| *n == name).and_then(|(id, _)| Oid::parse(id))
 }
 
+/// Whether anything may make stored and checked-out bytes differ: attributes, or settings of the user's.
+pub fn may_convert(repo: &Repo, place: &Place<'_>) -> bool {
+    place.worktree.join(".gitattributes").exists()
+        || repo.common_dir.join("info/attributes").exists()
+        || repo.settings().is_ok_and(|all| all.iter().any(|(_, k, v)| k == "core.autocrlf" && v != "false"))
+        || super::config_file::user_settings().converts
+}
+
 /// The submodules in the index.
 pub fn submodules(repo: &Repo, place: &Place<'_>) -> Result<Vec<RelPath>> {
     let hash = if repo.object_format == "sha256" { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };

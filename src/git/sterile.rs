@@ -151,6 +151,11 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 /// `git status` of a worktree, asked of the program with nothing of the repository's running.
 pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
+    ask_status(&for_status(repo, place, rules)?, place)
+}
+
+/// A sterile dir in which `place` is looked at under `rules`.
+pub(super) fn for_status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Sterile> {
     let mut config = String::from("[core]\nfsmonitor = false\nuntrackedCache = false\n");
     let common = super::config_file::read(&repo.common_dir)?;
     if common.value("core", None, "filemode").is_some_and(|v| v == "false") {
@@ -159,7 +164,7 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
     if common.flag("core", None, "ignorecase") {
         config.push_str("ignoreCase = true\n");
     }
-    let mut excludes = None;
+    let mut excludes_file = None;
     if rules == Rules::AsUserSees {
         let settings = repo.settings()?;
         let last = |key: &str| settings.iter().rev().find(|(_, k, _)| k == key).map(|(_, _, v)| v.clone());
@@ -168,10 +173,11 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
                 config.push_str(&format!("{} = {v}\n", &key[5..]));
             }
         }
-        excludes = Some(last("core.excludesfile").map_or_else(
+        let excludes = last("core.excludesfile").map_or_else(
             || super::config_file::user_settings().excludes.clone(),
             |e| super::config_file::expand_home(&e),
-        ));
+        );
+        excludes_file = Some(excludes);
     }
     let sterile = Sterile::new(repo, &config)?;
     if let Some(head) = place.head {
@@ -185,20 +191,21 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
             }
         }
     }
-    if rules == Rules::AsUserSees {
+    if let Some(excludes) = excludes_file {
+        // Where git looks by itself.
+        files::ensure_private_dir(&sterile.dir.join("git"))?;
+        copy(&excludes, &sterile.dir.join("git/ignore"))?;
         copy(&repo.common_dir.join("info/exclude"), &sterile.dir.join("info/exclude"))?;
         copy(&repo.common_dir.join("info/attributes"), &sterile.dir.join("info/attributes"))?;
         copy(&repo.common_dir.join("info/sparse-checkout"), &sterile.dir.join("info/sparse-checkout"))?;
     }
-    let mut call = sterile.call(place.worktree, Vec::<&str>::new());
-    if let Some(path) = excludes {
-        let mut arg = std::ffi::OsString::from("core.excludesFile=");
-        arg.push(path);
-        call.arg("-c").arg(arg);
-    }
-    for a in ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=all", "--no-renames"] {
-        call.arg(a);
-    }
+    Ok(sterile)
+}
+
+/// The status of `place` in a dir that was made for it.
+pub(super) fn ask_status(sterile: &Sterile, place: &Place<'_>) -> Result<Changes> {
+    let args = ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=all", "--no-renames"];
+    let call = sterile.call(place.worktree, args);
     parse_status(&call.within(Duration::from_secs(120)).run()?)
 }
 

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 /// One linked worktree as its admin directory describes it.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Git's id: the name of the admin directory.
+    /// Git's id: the name of the admin directory. One that is not text is shown so, and names no registered worktree.
     pub id: String,
     /// The admin directory.
     pub admin: PathBuf,
@@ -48,25 +48,20 @@ pub enum Link {
     Broken(String),
 }
 
-/// All linked worktrees.
+/// All linked worktrees, in the order of git's ids.
 pub fn list(repo: &Repo) -> Result<Vec<Entry>> {
-    let mut out = Vec::new();
-    for id in ids(repo)? {
-        out.extend(read(repo, &id)?);
-    }
-    Ok(out)
+    Ok(admins(repo)?.into_iter().filter_map(|admin| read_at(repo, admin)).collect())
 }
 
-/// Git's ids of all linked worktrees, sorted.
-fn ids(repo: &Repo) -> Result<Vec<String>> {
+/// The admin directories of all linked worktrees, sorted.
+fn admins(repo: &Repo) -> Result<Vec<PathBuf>> {
     let dir = repo.common_dir.join("worktrees");
     let entries = match std::fs::read_dir(&dir) {
         Ok(d) => d,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(because("read", &dir)(e).into()),
     };
-    let mut out: Vec<String> =
-        entries.filter_map(std::result::Result::ok).filter_map(|e| e.file_name().into_string().ok()).collect();
+    let mut out: Vec<PathBuf> = entries.filter_map(std::result::Result::ok).map(|e| e.path()).collect();
     out.sort();
     Ok(out)
 }
@@ -81,12 +76,17 @@ fn linked_tree(admin: &Path) -> Option<PathBuf> {
 
 /// The entry with git's id `id`; `None` where there is none or it holds no link.
 pub fn read(repo: &Repo, id: &str) -> Result<Option<Entry>> {
-    let admin = repo.common_dir.join("worktrees").join(id);
-    let Some(path) = linked_tree(&admin) else { return Ok(None) };
+    Ok(read_at(repo, repo.common_dir.join("worktrees").join(id)))
+}
+
+/// The entry in the admin directory `admin`.
+fn read_at(repo: &Repo, admin: PathBuf) -> Option<Entry> {
+    let path = linked_tree(&admin)?;
     let locked = files::read_limited(&admin.join("locked"), 1 << 12)
         .unwrap_or_default()
         .map(|b| String::from_utf8_lossy(&b).trim_end().to_owned());
-    Ok(Some(Entry { id: id.to_owned(), head: head(repo, &admin), admin, path, locked }))
+    let id = admin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Some(Entry { id, head: head(repo, &admin), admin, path, locked })
 }
 
 /// What `admin` (or the common directory, for the main worktree) has checked out.
@@ -170,6 +170,29 @@ pub fn relink(kept: &Path, admin: &Path, tree: &Path, path: &Path) -> Result<()>
     Ok(())
 }
 
+/// Makes at `admin` what git keeps of the worktree at `path`, as if it had just checked out `branch` there: the files stay
+/// as they are. With the token of its agent.
+pub fn rebuild(repo: &Repo, admin: &Path, path: &Path, branch: &str, token: &str) -> Result<()> {
+    std::fs::create_dir_all(admin).map_err(because("create", admin))?;
+    let link = [path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
+    let head = format!("ref: {branch}\n");
+    let files: [(&str, &[u8]); 4] = [
+        ("commondir", b"../..\n"),
+        ("gitdir", &link),
+        ("HEAD", head.as_bytes()),
+        ("agents-token", &[token.as_bytes(), b"\n"].concat()),
+    ];
+    for (name, text) in files {
+        write_link(&admin.join(name), text)?;
+    }
+    if let Some(tip) = super::refs::read(repo, branch)? {
+        repo.call_in(path, admin, ["read-tree", &tip.0]).run()?;
+    }
+    // 1: some are other than in the commit.
+    repo.call_in(path, admin, ["update-index", "-q", "--refresh"]).output()?;
+    Ok(())
+}
+
 /// Link files are git's: readable by whoever may read the rest.
 fn write_link(file: &Path, text: &[u8]) -> Result<()> {
     let mode = std::fs::metadata(file).map_or(0o644, |m| m.permissions().mode() & 0o777);
@@ -224,20 +247,14 @@ pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason:
 
 /// The entry whose tree is at `path`. Only links are read of the others: there may be hundreds.
 pub fn find_by_path(repo: &Repo, path: &Path) -> Result<Option<Entry>> {
-    let is_it = |id: &str| {
-        linked_tree(&repo.common_dir.join("worktrees").join(id))
-            .is_some_and(|p| p.file_name() == path.file_name() && same(&p, path))
-    };
+    let is_it = |admin: &Path| linked_tree(admin).is_some_and(|p| p.file_name() == path.file_name() && same(&p, path));
     // Git's id is the folder's name, with a number behind it where that was taken.
-    if let Some(likely) = path.file_name().and_then(|n| n.to_str()).filter(|id| is_it(id)) {
-        return read(repo, likely);
-    }
-    for id in ids(repo)? {
-        if is_it(&id) {
-            return read(repo, &id);
-        }
-    }
-    Ok(None)
+    let likely = path.file_name().map(|name| repo.common_dir.join("worktrees").join(name)).filter(|a| is_it(a));
+    let admin = match likely {
+        Some(admin) => Some(admin),
+        None => admins(repo)?.into_iter().find(|a| is_it(a)),
+    };
+    Ok(admin.and_then(|a| read_at(repo, a)))
 }
 
 /// Locks the entry with a reason of ours, replacing only a lock in our own form.

@@ -248,6 +248,16 @@ pub struct UnmanagedAnswer {
     pub branch: Option<String>,
 }
 
+/// A registration that cannot be read.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of status fields")]
+pub struct DamagedAnswer {
+    pub name: String,
+    pub reason: String,
+    /// The command that writes it anew.
+    pub mend: Option<String>,
+}
+
 /// A batch.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "documented in the manual's table of status fields")]
@@ -280,6 +290,7 @@ pub struct StatusAnswer {
     pub agents: Vec<AgentAnswer>,
     pub checkouts: Vec<CheckoutAnswer>,
     pub unmanaged: Vec<UnmanagedAnswer>,
+    pub damaged: Vec<DamagedAnswer>,
     pub batches: Vec<BatchAnswer>,
     pub holds: Vec<HoldAnswer>,
 }

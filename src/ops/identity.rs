@@ -71,8 +71,9 @@ pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry>
         worktree::Link::Good => {}
         worktree::Link::Missing => {
             let what = format!("the directory of '{}' is gone: '{}'", reg.name, entry.path.display());
-            if let Some(now) = super::safe::moved_to(&entry) {
-                let hint = format!("it was moved to '{}'; 'git worktree repair' there mends that", now.display());
+            if let Some(now) = super::moved::tree(ctx, reg, Some(&entry.path)) {
+                let mend = super::moved::command(ctx, std::slice::from_ref(&now));
+                let hint = format!("it was moved to '{}'; '{mend}' mends that", now.display());
                 return Err(Error::refused(what, hint));
             }
             let name = reg.name.typed();

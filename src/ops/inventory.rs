@@ -206,9 +206,15 @@ pub fn status(
         agents,
         checkouts,
         unmanaged,
+        damaged: inv.damaged.iter().map(|name| damaged(ctx, name)).collect(),
         batches: batches(inv),
         holds: super::hold::answers(ctx, inv),
     })
+}
+
+fn damaged(ctx: &Context, name: &str) -> DamagedAnswer {
+    let refusal = super::rebuild::refusal(ctx, name);
+    DamagedAnswer { name: name.to_owned(), reason: refusal.to_string(), mend: refusal.hint() }
 }
 
 fn head_commit(inv: &Inventory, head: &worktree::Head) -> (Option<String>, Option<Oid>) {
@@ -249,7 +255,11 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> Result<R> + 
 }
 
 fn dirty(ctx: &Context, place: &Place<'_>) -> Result<Dirty> {
-    let c = status::changes(ctx.repo(), &ctx.state.objects, place)?;
+    let mut c = status::changes(ctx.repo(), &ctx.state.objects, place)?;
+    if !c.modified.is_empty() && status::may_convert(ctx.repo(), place) {
+        let phantoms = crate::git::endings::phantoms(ctx.repo(), place, &c.modified)?;
+        c.modified.retain(|p| !phantoms.contains(p));
+    }
     Ok(Dirty { modified: c.modified.len(), untracked: c.untracked.len(), conflicted: c.conflicted.len() })
 }
 
@@ -275,10 +285,33 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     let link = a.entry.as_ref().map(worktree::Entry::link);
     let mut zombie = None;
     let live = a.run.is_alive()?;
+    let stale = super::moved::stale(ctx, a);
     match (&a.entry, &link) {
+        (Some(_), _) if stale.is_some() => {
+            let tree = stale.unwrap_or_default();
+            let mend = super::moved::command(ctx, std::slice::from_ref(&tree));
+            findings.push(format!(
+                "it was moved, or its repository was: it is at '{}'; '{mend}' mends that",
+                tree.display()
+            ));
+        }
+        (Some(e), Some(worktree::Link::Missing)) if super::moved::all_missing(inv) => findings.push(format!(
+            "'{}' is missing, as all the others are; where they were moved, 'git worktree repair' takes the new paths",
+            e.path.display()
+        )),
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
         (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
-        (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => zombie = Some(Zombie::Missing),
+        (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => {
+            zombie = Some(Zombie::Missing);
+            if let Some(tree) = super::moved::tree(ctx, &a.reg, None) {
+                findings.push(format!(
+                    "git's entry of its worktree is gone, its files stand at '{}'; 'git agents rm {name}', then 'git agents \
+                     restore {name}' make it a worktree again",
+                    tree.display(),
+                    name = a.reg.name.typed()
+                ));
+            }
+        }
         _ => {}
     }
     match a.reg.doing.as_deref() {

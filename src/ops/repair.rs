@@ -119,7 +119,8 @@ fn finish_restoring(ctx: &Context, held: &Held, r: &Registration) -> Result<()> 
 fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     let found = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && !e.complete);
     if let Some((dir, mut entry)) = found {
-        let tree_moved = entry.tree_in(&dir).symlink_metadata().is_ok()
+        let tree_moved = entry.stands
+            || entry.tree_in(&dir).symlink_metadata().is_ok()
             || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
         if tree_moved {
             unfinished::heal_locks(ctx, r)?;

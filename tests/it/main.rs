@@ -12,6 +12,7 @@
 mod adopt;
 mod cli;
 mod create;
+mod faults;
 mod kill;
 mod layers;
 mod layouts;

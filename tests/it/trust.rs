@@ -413,3 +413,23 @@ fn a_file_that_the_assistant_writes_itself_kept_its_retry_from_starting() {
     repo.reaches("make-it", "succeeded");
     assert_eq!(repo.worktree("make-it").read("made.sh").lines().count(), 3);
 }
+
+#[test]
+fn an_approval_was_asked_again_for_a_file_that_its_command_had_written() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("scripts/gen.sh", "echo made\n");
+    repo.write(".git-agents.toml", "[setup]\nrun = ['sh scripts/gen.sh >made.txt', ['touch', 'other.txt']]\n");
+    repo.commit("set up");
+    repo.agents(&["trust", "--yes"]).ok();
+    let first = repo.agent("first");
+    first.commit("What the set-up made");
+    repo.git(&["merge", "-q", "first"]);
+    assert_eq!(repo.read("made.txt"), "made\n");
+    repo.agent("second");
+    repo.agents(&["trust", "--show"]).ok();
+    // The script itself is another matter.
+    repo.write("scripts/gen.sh", "echo evil\n");
+    repo.commit("evil");
+    assert!(repo.agents(&["new", "third"]).code(128).stderr.contains("changed what it runs"));
+}

@@ -49,7 +49,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let inv = Inventory::read(&ctx)?;
     for d in &inv.damaged {
-        s.ui.warn(&format!("the registration of '{d}' in the repository's config is damaged; it is left alone"));
+        let refusal = crate::ops::rebuild::refusal(&ctx, d);
+        s.ui.warn(&refusal.to_string());
+        s.ui.hint(&format!("'{}' writes it anew", refusal.hint().unwrap_or_default()));
     }
     if let Some(why) = ctx.state.lock_trouble() {
         s.ui.warn(&format!("{why}; nothing is removed automatically here"));
@@ -65,6 +67,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         let text: String = inv.agents.iter().filter(|a| only(a)).map(|a| format!("{}{end}", a.reg.name)).collect();
         s.ui.out(&text)?;
         return Ok(code::DONE);
+    }
+    let moved: Vec<_> = inv.agents.iter().filter_map(|a| crate::ops::moved::stale(&ctx, a)).collect();
+    if !moved.is_empty() {
+        s.ui.hint(&crate::ops::moved::command(&ctx, &moved));
     }
     let base = if args.json { super::base_name(&ctx) } else { None };
     let answer = status(&ctx, &inv, &only, base)?;
