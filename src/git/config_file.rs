@@ -49,6 +49,12 @@ impl Config {
             .is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1" | ""))
     }
 
+    /// Whether it includes other files, which are not read here.
+    pub fn has_includes(&self) -> bool {
+        let mut names = self.file.sections().map(|s| s.header().name().to_string().to_ascii_lowercase());
+        names.any(|n| n == "include" || n == "includeif")
+    }
+
     /// The names of all subsections of `section`, in the file's order, each once.
     pub fn subsections(&self, section: &str) -> Vec<String> {
         let mut out: Vec<String> = Vec::new();
@@ -171,9 +177,7 @@ pub fn user_settings() -> &'static UserSettings {
         for p in paths {
             let Ok(Some(bytes)) = files::read_limited(&p, 4 << 20) else { continue };
             let Ok(config) = parse(&p, &bytes) else { continue };
-            let names: Vec<String> =
-                config.file.sections().map(|s| s.header().name().to_string().to_ascii_lowercase()).collect();
-            if names.iter().any(|n| n == "include" || n == "includeif") {
+            if config.has_includes() {
                 return ask_user_settings(found);
             }
             if let Some(e) = config.value("core", None, "excludesfile") {

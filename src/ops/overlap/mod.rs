@@ -1,0 +1,159 @@
+//! Who meets whom: the one place that judges pairs. Report, status and the commands only read its answer.
+//!
+//! Seam: a [`Round`] is one comparison. [`Round::sides`] takes snapshots of worktrees into the round's private store,
+//! [`Round::verdicts`] judges all pairs, [`Round::with_base`] each side against the base, [`Round::order`] the sequence of
+//! landing. Nothing of it writes state; answers are kept in an expendable cache when the round ends.
+//!
+//! Candidates come from an index of paths (`model::meet`), the verdict from git's own merge of the two commits
+//! (`git::merge`), levels below `conflict` from the changed lines (`levels`). What cannot be told is *unknown*, which is
+//! never "free": a missing object, no common history, a path that a program merges or converts, an answer that depends
+//! on attributes one of the two changes.
+
+mod cache;
+mod judge;
+mod levels;
+mod lines;
+mod order;
+
+use super::inventory::in_parallel;
+use super::{Context, Result};
+use crate::git::objects::digest;
+use crate::git::status::Place;
+use crate::git::store::Store;
+use crate::git::tree;
+use crate::model::agent::Oid;
+use crate::model::overlap::{Pair, Pairs, Side, SideFacts, SideKind, same_group};
+use cache::Cache;
+use std::sync::{Mutex, MutexGuard};
+
+/// One comparison, with a private store that goes when it ends.
+#[derive(Debug)]
+pub struct Round<'c> {
+    ctx: &'c Context,
+    store: Store,
+    /// `None` once written.
+    cache: Mutex<Option<Cache>>,
+    rules: String,
+}
+
+/// Where a side is to be found.
+#[derive(Debug, Clone)]
+pub struct Look<'a> {
+    /// For people.
+    pub name: String,
+    /// What it is.
+    pub kind: SideKind,
+    /// Its rivals.
+    pub group: Option<String>,
+    /// The tip of its branch.
+    pub tip: Option<Oid>,
+    /// Its worktree, where it has one that can be read.
+    pub place: Option<Place<'a>>,
+}
+
+impl<'c> Round<'c> {
+    /// A new one.
+    pub fn begin(ctx: &'c Context) -> Result<Round<'c>> {
+        let store = Store::open(ctx.repo())?;
+        let rules = store.rules()?;
+        let cache = Mutex::new(Some(Cache::read(ctx.repo())));
+        Ok(Round { ctx, store, cache, rules })
+    }
+
+    /// The sides with their uncommitted work, read in parallel. What cannot be read is a side that is unknown.
+    pub fn sides(&self, looks: &[Look<'_>]) -> Vec<Side> {
+        let found = in_parallel(looks, |l| Ok(self.side(l)));
+        found.unwrap_or_else(|e| {
+            looks.iter().map(|l| Side::unknown(&l.name, l.kind, l.group.clone(), e.to_string())).collect()
+        })
+    }
+
+    fn side(&self, look: &Look<'_>) -> Side {
+        let unknown = |why: String| Side::unknown(&look.name, look.kind, look.group.clone(), why);
+        let Some(place) = &look.place else {
+            return match &look.tip {
+                Some(tip) => Side::at(&look.name, look.kind, look.group.clone(), tip.clone()),
+                None => unknown("it has no commit yet".into()),
+            };
+        };
+        match tree::take(&self.store, place) {
+            Ok(s) => {
+                // In the middle of a conflict HEAD may stand anywhere: the branch is what was said to be its work.
+                let commit = if s.unmerged { look.tip.clone().unwrap_or(s.commit) } else { s.commit };
+                let mut side = Side::at(&look.name, look.kind, look.group.clone(), commit);
+                side.tip = look.tip.clone().or_else(|| place.head.cloned());
+                (side.dirty, side.unmerged, side.doubtful) = (s.dirty, s.unmerged, s.doubtful);
+                side
+            }
+            Err(e) => unknown(e.to_string()),
+        }
+    }
+
+    /// All pairs but those inside a group. `base` is where landing happens: its attributes count.
+    pub fn verdicts(&self, base: &Oid, sides: &[Side]) -> Pairs {
+        let pairs: Vec<(usize, usize)> = (0..sides.len())
+            .flat_map(|a| (a + 1..sides.len()).map(move |b| (a, b)))
+            .filter(|(a, b)| !same_group(&sides[*a], &sides[*b]))
+            .collect();
+        let mut found = self.judge(base, sides, &pairs);
+        found.retain(|p| p.unknown.is_some() || !p.meetings.is_empty() || !p.twins.is_empty() || p.conflicts());
+        let rank = |p: &Pair| std::cmp::Reverse(p.level);
+        let path = |p: &Pair| p.paths().first().map(|p| p.to_vec());
+        found.sort_by_cached_key(|p| (rank(p), path(p), sides[p.a].name.clone(), sides[p.b].name.clone()));
+        Pairs { pairs: found, sides: self.facts(base, sides) }
+    }
+
+    /// Each side against the base as it is now. The indices of a pair are both the side's; `a_lines` are the base's.
+    pub fn with_base(&self, base: &Oid, sides: &[Side]) -> Vec<Pair> {
+        let of_base = Side::at("base", SideKind::Branch, None, base.clone());
+        let all: Vec<Side> = std::iter::once(of_base).chain(sides.iter().cloned()).collect();
+        let pairs: Vec<(usize, usize)> = (1..all.len()).map(|i| (0, i)).collect();
+        let found = self.judge(base, &all, &pairs);
+        found.into_iter().map(|p| Pair { a: p.b - 1, b: p.b - 1, ..p }).collect()
+    }
+
+    fn facts(&self, base: &Oid, sides: &[Side]) -> Vec<SideFacts> {
+        let objects = self.store.objects();
+        let one = |side: &Side| -> std::result::Result<SideFacts, String> {
+            let commit = side.commit.clone()?;
+            let tree = objects.commit(&commit).map_err(|e| e.to_string())?;
+            let tree = tree.ok_or_else(|| format!("commit {commit} is missing"))?.tree;
+            let merge_base = objects.merge_bases(base, &commit).map_err(|e| e.to_string())?.into_iter().next();
+            let count = merge_base.as_ref().and_then(|m| {
+                let key = digest(&["paths", &m.0, &tree.0]);
+                let known = self.cache().as_mut()?.find(&key);
+                known.or_else(|| {
+                    let n = crate::git::changes::between(objects, m, &tree).ok()?.files.len();
+                    self.cache().as_mut()?.keep(&key, &n);
+                    Some(n)
+                })
+            });
+            Ok(SideFacts { tree: Some(tree), merge_base, paths: count, unknown: None })
+        };
+        let found = in_parallel(sides, |s| {
+            Ok(one(s).unwrap_or_else(|why| SideFacts { unknown: Some(why), ..SideFacts::default() }))
+        });
+        found.unwrap_or_default()
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Option<Cache>> {
+        self.cache.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache().take() {
+            cache.write();
+        }
+    }
+}
+
+/// Why two histories cannot be compared.
+pub fn no_common(ctx: &Context) -> String {
+    if ctx.repo().shallow {
+        "the history here is shallow; 'git fetch --unshallow' brings the rest".into()
+    } else {
+        "not comparable: no common history".into()
+    }
+}
