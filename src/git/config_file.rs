@@ -369,8 +369,8 @@ mod tests {
                 })
                 .collect();
             // git gives up where a lock stands in its way; what it said it did must be there.
-            let foreign = s.spawn(|| (0..60).filter(|n| git(*n)).max());
-            for n in 0..200 {
+            let foreign = s.spawn(|| (0..30).filter(|n| git(*n)).max());
+            for n in 0..80 {
                 edit(d.path(), |c| c.set("agent", &format!("b{}", n % 7), "doing", &n.to_string())).unwrap();
                 if n % 3 == 0 {
                     edit(d.path(), |c| c.remove("agent", &format!("b{}", n % 5))).unwrap();

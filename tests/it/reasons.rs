@@ -202,6 +202,8 @@ fn a_run_whose_folder_was_deleted_under_it_goes_on_and_is_alone() {
     // At no moment a second one is let into its place.
     let out = repo.agents(&["retry", "a"]).code(128);
     assert!(out.stderr.contains("is running"), "{out}");
+    let out = repo.agents(&["attach", "a"]).code(128);
+    assert!(out.stderr.contains("is running"), "{out}");
     repo.becomes("a", "running");
     assert!(agents.join("run").exists());
     repo.write("../x.agents/go", "");
