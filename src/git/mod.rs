@@ -5,6 +5,7 @@ pub mod capture;
 pub mod command;
 pub mod config_file;
 pub mod endings;
+pub mod locks;
 pub mod objects;
 pub mod refs;
 pub mod repo;

@@ -4,6 +4,7 @@
 //! file is a hard link to a file in our directory, so that after a kill equal inodes prove it is ours, and the file and
 //! its directory are synced, which git itself does not do. Everything else, and reftable, goes through the program.
 
+use super::locks::Mark;
 use super::repo::Repo;
 use super::{Error, Result};
 use crate::model::agent::Oid;
@@ -206,12 +207,13 @@ fn make_dirs(top: &Path, dir: &Path) -> Result<()> {
 /// the caller's own check: git does not.
 pub fn update(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<()> {
     let zero = new.zero_like();
+    let mark = Mark::of_ref(repo, name);
     let result = repo
         .call(["update-ref", "--no-deref", name, &new.0, &old.unwrap_or(&zero).0])
         .within(Duration::from_secs(20))
         .run();
+    mark.end(&result);
     if let Err(e) = result {
-        heal_killed(repo, name, &e);
         let now = read(repo, name)?;
         return if now.as_ref() == old { Err(e) } else { Err(Error::Moved { name: name.to_owned() }) };
     }
@@ -220,25 +222,16 @@ pub fn update(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<(
 
 /// Deletes `name` if it is `old` now; nothing where it is gone already.
 pub fn delete(repo: &Repo, name: &str, old: &Oid) -> Result<()> {
+    let mark = Mark::of_ref(repo, name);
     let result = repo.call(["update-ref", "--no-deref", "-d", name, &old.0]).within(Duration::from_secs(20)).run();
+    mark.end(&result);
     match result {
         Ok(_) => Ok(()),
-        Err(e) => {
-            heal_killed(repo, name, &e);
-            match read(repo, name)? {
-                None => Ok(()),
-                Some(now) if now == *old => Err(e),
-                Some(_) => Err(Error::Moved { name: name.to_owned() }),
-            }
-        }
-    }
-}
-
-/// Where a git of ours was killed in the middle of changing `name`, its lock goes: it had just taken it.
-pub fn heal_killed(repo: &Repo, name: &str, error: &Error) {
-    let lock = repo.common_dir.join(format!("{name}.lock"));
-    if matches!(error, Error::Failed { code: None, .. }) && !crate::runtime::process::is_open_anywhere(&lock) {
-        let _ = std::fs::remove_file(lock);
+        Err(e) => match read(repo, name)? {
+            None => Ok(()),
+            Some(now) if now == *old => Err(e),
+            Some(_) => Err(Error::Moved { name: name.to_owned() }),
+        },
     }
 }
 
@@ -289,9 +282,9 @@ pub fn heal(repo: &Repo) {
     }
 }
 
-/// A lock that a killed program left on a reference of ours, or on one that we were to check out: removed once it is
+/// A lock that a killed program left on a reference of ours: removed once it is
 /// older than ten seconds, no process has it open, it holds at most one id, and we hold the repository's lock.
-pub fn heal_foreign_form(lock: &Path) {
+fn heal_foreign_form(lock: &Path) {
     let Ok(meta) = lock.symlink_metadata() else { return };
     if meta.is_file()
         && matches!(meta.len(), 0 | 41 | 65)

@@ -184,6 +184,13 @@ pub(super) fn for_status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result
         files::write_atomic(&sterile.dir.join("HEAD"), format!("{head}\n").as_bytes())?;
     }
     copy(&place.admin.join("index"), &sterile.dir.join("index"))?;
+    // By the index's own time git tells which files may have changed after it looked at them: a younger copy would have
+    // it trust what it must not.
+    let time = std::fs::metadata(place.admin.join("index")).and_then(|m| m.modified());
+    let opened = std::fs::File::options().write(true).open(sterile.dir.join("index"));
+    if let (Ok(time), Ok(file)) = (time, opened) {
+        file.set_modified(time).map_err(because("write", &sterile.dir))?;
+    }
     for dir in [place.admin, repo.common_dir.as_path()] {
         for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {
             if e.file_name().as_bytes().starts_with(b"sharedindex.") {

@@ -178,6 +178,8 @@ pub fn rebuild(repo: &Repo, admin: &Path, path: &Path, branch: &str, token: &str
     for (name, text) in files {
         write_link(&admin.join(name), text)?;
     }
+    // Left by one that was killed in the middle of this: nobody else knows this directory.
+    let _ = std::fs::remove_file(admin.join("index.lock"));
     if let Some(tip) = super::refs::read(repo, branch)? {
         repo.call_in(path, admin, ["read-tree", &tip.0]).run()?;
     }
@@ -235,7 +237,10 @@ pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason:
         call = repo.call(["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", reason]);
         call.arg(path).arg(short);
     }
-    call.within(std::time::Duration::from_secs(60)).run().map(drop)
+    let mark = super::locks::Mark::of_ref(repo, branch);
+    let result = call.within(std::time::Duration::from_secs(60)).run().map(drop);
+    mark.end(&result);
+    result
 }
 
 /// The entry whose tree is at `path`.

@@ -9,6 +9,7 @@ use super::record::{Record, RunDir};
 use super::unfinished::{self, Since};
 use super::{Context, Error, Result};
 use crate::git::command::Call;
+use crate::git::locks::Mark;
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, worktree};
 use crate::model::agent::{Name, Oid, RunState, Slug};
@@ -280,8 +281,10 @@ fn fill(ctx: &Context, reg: &Registration, entry: &worktree::Entry) -> Result<()
         .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
         .env("GIT_WORK_TREE", &entry.path)
         .env_remove("GIT_NO_LAZY_FETCH");
-    let Err(e) = reset.run() else { return Ok(()) };
-    refs::heal_killed(ctx.repo(), &reg.branch, &e);
+    let mark = Mark::of_worktree(ctx.repo(), &entry.admin, &reg.branch);
+    let result = reset.run();
+    mark.end(&result);
+    let Err(e) = result else { return Ok(()) };
     let text = e.to_string();
     let hint = filter_hint(ctx, &reg.fork, &text);
     Err(Error::Refused { what: format!("could not check out '{}': {text}", reg.name), hint })

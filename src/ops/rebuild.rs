@@ -15,12 +15,14 @@ use std::collections::BTreeSet;
 pub fn damage(ctx: &Context, name: &str) -> Result<String> {
     let values = ctx.state.registration_values(name)?;
     let get = |k: &str| values.iter().rev().find(|(key, _)| key == k).map(|(_, v)| v.as_str());
-    let is_id = |v: &str| Oid::parse(v).is_some();
-    let checks: [(&str, &dyn Fn(&str) -> bool); 4] =
-        [("id", &is_id), ("branch", &|v| v.starts_with("refs/heads/")), ("base", &|_| true), ("fork", &is_id)];
-    let wrong = checks.iter().filter_map(|(key, good)| match get(key) {
+    let good = |key: &str, v: &str| match key {
+        "id" | "fork" => Oid::parse(v).is_some(),
+        "branch" => v.starts_with("refs/heads/"),
+        _ => true,
+    };
+    let wrong = ["id", "branch", "base", "fork"].iter().filter_map(|key| match get(key) {
         None => Some(format!("'{key}' is missing")),
-        Some(v) if !good(v) => Some(format!("'{key}' is '{}'", safe_line(v.as_bytes()))),
+        Some(v) if !good(key, v) => Some(format!("'{key}' is '{}'", safe_line(v.as_bytes()))),
         Some(_) => None,
     });
     Ok(wrong.collect::<Vec<_>>().join(", "))

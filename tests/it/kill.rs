@@ -436,7 +436,7 @@ fn nightly_every_kill_point_of_every_git() {
                 }
                 points += 1;
                 let stays = case.args.contains(&"-D") && fault.out.stderr.contains("its branch stays");
-                remove_gits_own_locks(&lab.repo);
+                remove_temporary_objects(&lab.repo);
                 lab.after_kill(&what);
                 (case.again)(&lab, &what);
                 let now = (case.same)(&lab.repo);
@@ -453,11 +453,8 @@ fn nightly_every_kill_point_of_every_git() {
     }
 }
 
-/// What a killed git leaves and only its user may remove: we name it and wait for it, no more.
-fn remove_gits_own_locks(repo: &Repo<'_>) {
-    for lock in ["packed-refs.lock", "packed-refs.new"] {
-        let _ = std::fs::remove_file(repo.join(".git").join(lock));
-    }
+/// What a killed git leaves among the objects: git's own `gc` takes it away.
+fn remove_temporary_objects(repo: &Repo<'_>) {
     for tmp in files(&repo.join(".git/objects"), &|_| false) {
         if tmp.file_name().is_some_and(|n| n.to_string_lossy().starts_with("tmp_")) {
             let _ = std::fs::remove_file(tmp);
@@ -489,7 +486,7 @@ fn random_kills(seed: u64, count: usize) -> usize {
         let fault = Target::agents(&repo, args).random_kill(full, shares.next().unwrap());
         hits += usize::from(fault.hit);
         env.until("nothing is left running", || env.processes().is_empty());
-        remove_gits_own_locks(&repo);
+        remove_temporary_objects(&repo);
         let status = repo.agents(&["status", "--json"]);
         assert_eq!(status.status, 0, "{what}: {status}");
         if let Some(tree) = &work {
