@@ -12,6 +12,7 @@
 mod adopt;
 mod cli;
 mod create;
+mod errors;
 mod faults;
 mod kill;
 mod layers;

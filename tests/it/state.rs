@@ -289,8 +289,9 @@ mod journal {
         repo.agents(&["rm", &name]).ok();
         assert_eq!(repo.git(&args), repo.git(&["log", "--branches", "--format=%H"]));
         assert!(repo.git(&["log", "--all", "--format=%H"]).lines().count() > repo.git(&args).lines().count());
-        let hidden = ["-c", "uploadpack.hideRefs=refs/agents"];
-        let hidden = repo.git(&[&hidden[..], &["ls-remote", "."]].concat());
+        repo.git(&["config", "uploadpack.hideRefs", "refs/agents"]);
+        let hidden = repo.git(&["ls-remote", "."]);
+        repo.git(&["config", "--unset", "uploadpack.hideRefs"]);
         assert!(!hidden.contains("refs/agents/") && repo.git(&["ls-remote", "."]).contains("refs/agents/removed/"));
         repo.agents(&["restore", &name]).ok();
         // A mirror has them: for display, and no agent is made of it.
