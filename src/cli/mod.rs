@@ -134,9 +134,10 @@ pub fn main() -> i32 {
         && (only == "--version" || only == "-V")
     {
         // Asked by scripts and prompts: not worth building the whole command line first.
-        return match Ui::new(false, None, None).out(&format!("git agents {}\n", env!("CARGO_PKG_VERSION"))) {
+        let ui = Ui::new(false, None, None);
+        return match ui.out(&format!("git agents {}\n", env!("CARGO_PKG_VERSION"))) {
             Ok(()) => code::DONE,
-            Err(e) => e.render().1,
+            Err(e) => fail(&ui, &e),
         };
     }
     let cli = match Cli::try_parse_from(&args) {

@@ -100,6 +100,7 @@ const OTHER: &[(&str, &str)] = &[
     ("agents.parallel", "9"),
     ("agents.time", "off"),
     ("agents.stall", "1m"),
+    ("agents.setupTime", "off"),
     ("agents.retries", "0"),
     ("agents.cost", "2.5"),
     ("agents.totalCost", "7"),

@@ -58,6 +58,8 @@ settings! {
         "how long an attempt may take; 'off' is no limit";
     STALL: "agents.stall", Some("limits.stall"), "GIT_AGENTS_STALL", Some("30m"), anywhere,
         "how long an attempt may make no progress; 'off' is no limit";
+    SETUP_TIME: "agents.setupTime", Some("limits.setup"), "GIT_AGENTS_SETUP_TIME", Some("30m"), anywhere,
+        "how long the setup commands of an environment may take together; 'off' is no limit";
     RETRIES: "agents.retries", Some("limits.retries"), "GIT_AGENTS_RETRIES", Some("1"), anywhere,
         "how often a failed attempt is repeated";
     COST: "agents.cost", Some("limits.cost"), "GIT_AGENTS_COST", None, anywhere,
@@ -118,7 +120,9 @@ mod tests {
             if let Some(file) = doc.file {
                 let last = file.rsplit('.').next().unwrap();
                 let kebab = snake.to_ascii_lowercase().replace('_', "-");
-                assert!(kebab == last || kebab == file.replace('.', "-"), "{file} is not {kebab}");
+                // `[limits]` says of what: `time` alone is an attempt's.
+                let of = file == "limits.setup" && kebab == "setup-time";
+                assert!(of || kebab == last || kebab == file.replace('.', "-"), "{file} is not {kebab}");
             }
             assert!(!(doc.protected && doc.file.is_some()), "{} grants power from the repository", doc.config);
         }

@@ -5,6 +5,7 @@ pub mod capture;
 pub mod command;
 pub mod config_file;
 pub mod endings;
+pub mod ignore;
 pub mod locks;
 pub mod objects;
 pub mod refs;
@@ -32,6 +33,12 @@ pub enum Error {
         code: Option<i32>,
         /// Its standard error.
         stderr: String,
+    },
+    /// It was to run in a directory that is not there.
+    #[error("the directory '{}' is gone", path.display())]
+    Gone {
+        /// Which.
+        path: PathBuf,
     },
     /// It did not answer in time and was ended.
     #[error("'git {args}' did not finish within {seconds} seconds")]

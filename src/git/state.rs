@@ -286,7 +286,7 @@ impl State {
                 let before = there.map_or(Ok(None), |b| self.objects.blob(&b))?.unwrap_or_default();
                 let after = edit(&before);
                 if after != before {
-                    written.push((key.clone(), self.objects.write_blob(&after)?));
+                    written.push((key.clone(), after));
                 }
             }
             if written.is_empty() {

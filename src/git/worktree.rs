@@ -48,20 +48,30 @@ pub enum Link {
     Broken(String),
 }
 
-/// All linked worktrees.
+/// All linked worktrees, in the order of git's ids.
 pub fn list(repo: &Repo) -> Result<Vec<Entry>> {
+    Ok(admins(repo)?.into_iter().filter_map(|admin| read_at(repo, admin)).collect())
+}
+
+/// The admin directories of all linked worktrees, sorted.
+fn admins(repo: &Repo) -> Result<Vec<PathBuf>> {
     let dir = repo.common_dir.join("worktrees");
     let entries = match std::fs::read_dir(&dir) {
         Ok(d) => d,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(because("read", &dir)(e).into()),
     };
-    let mut out = Vec::new();
-    for e in entries.filter_map(std::result::Result::ok) {
-        out.extend(read_at(repo, e.path()));
-    }
-    out.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut out: Vec<PathBuf> = entries.filter_map(std::result::Result::ok).map(|e| e.path()).collect();
+    out.sort();
     Ok(out)
+}
+
+/// The top of the tree that the admin directory `admin` is linked with.
+fn linked_tree(admin: &Path) -> Option<PathBuf> {
+    let link = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default()?;
+    let link = Path::new(std::ffi::OsStr::from_bytes(link.trim_ascii_end())).to_owned();
+    let dot_git = normalize(&if link.is_absolute() { link } else { admin.join(link) });
+    Some(dot_git.parent().unwrap_or(&dot_git).to_owned())
 }
 
 /// The entry with git's id `id`; `None` where there is none or it holds no link.
@@ -71,10 +81,7 @@ pub fn read(repo: &Repo, id: &str) -> Result<Option<Entry>> {
 
 /// The entry in the admin directory `admin`.
 fn read_at(repo: &Repo, admin: PathBuf) -> Option<Entry> {
-    let link = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default()?;
-    let link = Path::new(std::ffi::OsStr::from_bytes(link.trim_ascii_end())).to_owned();
-    let dot_git = normalize(&if link.is_absolute() { link } else { admin.join(link) });
-    let path = dot_git.parent().unwrap_or(&dot_git).to_owned();
+    let path = linked_tree(&admin)?;
     let locked = files::read_limited(&admin.join("locked"), 1 << 12)
         .unwrap_or_default()
         .map(|b| String::from_utf8_lossy(&b).trim_end().to_owned());
@@ -243,9 +250,16 @@ pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason:
     result
 }
 
-/// The entry whose tree is at `path`.
+/// The entry whose tree is at `path`. Only links are read of the others: there may be hundreds.
 pub fn find_by_path(repo: &Repo, path: &Path) -> Result<Option<Entry>> {
-    Ok(list(repo)?.into_iter().find(|e| e.path == path || same(&e.path, path)))
+    let is_it = |admin: &Path| linked_tree(admin).is_some_and(|p| p.file_name() == path.file_name() && same(&p, path));
+    // Git's id is the folder's name, with a number behind it where that was taken.
+    let likely = path.file_name().map(|name| repo.common_dir.join("worktrees").join(name)).filter(|a| is_it(a));
+    let admin = match likely {
+        Some(admin) => Some(admin),
+        None => admins(repo)?.into_iter().find(|a| is_it(a)),
+    };
+    Ok(admin.and_then(|a| read_at(repo, a)))
 }
 
 /// Locks the entry with a reason of ours, replacing only a lock in our own form.

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod event;
 pub mod flags;
 pub mod overlap;
+pub mod symbols;
 pub mod task;
 pub mod tasks;
 pub mod text;

@@ -58,24 +58,37 @@ pub struct Pair {
     pub unknown: Option<String>,
 }
 
-/// The order in which landing stops least, by what is known of pairs: fewest conflicts first, then the given order. Each
-/// entry: index, and the indices before it that it conflicts with.
-pub fn landing_order(count: usize, pairs: &[Pair]) -> Vec<(usize, Vec<usize>)> {
+/// One step of the order of landing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landing {
+    /// The side.
+    pub side: usize,
+    /// The sides before it that it conflicts with.
+    pub conflicts: Vec<usize>,
+    /// Its rivals, which stay out because this one lands.
+    pub instead_of: Vec<usize>,
+}
+
+/// The order in which landing stops least, by what is known of pairs: fewest conflicts first, then the given order. Of
+/// the rivals of a group one lands: of those with the lowest `rank` the one that stops least.
+pub fn landing_order(sides: &[Side], pairs: &[Pair], rank: impl Fn(usize) -> u8) -> Vec<Landing> {
+    let rivals = |i: usize, j: usize| i != j && sides[i].group.is_some() && sides[i].group == sides[j].group;
     let conflicts = |i: usize, j: usize| {
         pairs.iter().any(|p| p.level == Some(Level::Conflict) && (p.a, p.b) == (i.min(j), i.max(j)))
     };
-    let mut left: Vec<usize> = (0..count).collect();
-    let mut out: Vec<(usize, Vec<usize>)> = Vec::new();
+    let all = || 0..sides.len();
+    let mut left: Vec<usize> = all().filter(|i| !all().any(|j| rivals(*i, j) && rank(j) < rank(*i))).collect();
+    let mut out: Vec<Landing> = Vec::new();
     while !left.is_empty() {
         let cost = |i: usize| {
-            let with_landed = out.iter().filter(|(l, _)| conflicts(*l, i)).count();
+            let with_landed = out.iter().filter(|l| conflicts(l.side, i)).count();
             let with_left = left.iter().filter(|o| **o != i && conflicts(**o, i)).count();
             (with_landed, with_left)
         };
         let best = left.iter().copied().min_by_key(|i| cost(*i)).expect("not empty");
-        let met = out.iter().map(|(l, _)| *l).filter(|l| conflicts(*l, best)).collect();
-        out.push((best, met));
-        left.retain(|i| *i != best);
+        let met = out.iter().map(|l| l.side).filter(|l| conflicts(*l, best)).collect();
+        out.push(Landing { side: best, conflicts: met, instead_of: all().filter(|i| rivals(best, *i)).collect() });
+        left.retain(|i| *i != best && !rivals(best, *i));
     }
     out
 }
@@ -90,7 +103,30 @@ mod tests {
 
     #[test]
     fn what_meets_nobody_lands_first_and_the_one_that_meets_all_last() {
-        let order = landing_order(3, &[conflict(0, 1), conflict(0, 2)]);
+        let order = landing_order(&sides("..."), &[conflict(0, 1), conflict(0, 2)], |_| 0);
+        let order: Vec<_> = order.into_iter().map(|l| (l.side, l.conflicts)).collect();
         assert_eq!(order, [(1, vec![]), (2, vec![]), (0, vec![1, 2])]);
+    }
+
+    /// One side a letter; a dot is in no group.
+    fn sides(groups: &str) -> Vec<Side> {
+        let side = |c: char| Side {
+            name: String::new(),
+            commit: Oid::parse(&"1".repeat(40)).unwrap(),
+            group: (c != '.').then(|| c.to_string()),
+        };
+        groups.chars().map(side).collect()
+    }
+
+    #[test]
+    fn of_rivals_one_lands_the_best_of_them_and_of_those_the_one_that_stops_least() {
+        let order = |pairs: &[Pair], ranks: [u8; 4]| {
+            let order = landing_order(&sides("a.aa"), pairs, |i| ranks[i]);
+            order.into_iter().map(|l| (l.side, l.instead_of)).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&[], [0; 4]), [(0, vec![2, 3]), (1, vec![])]);
+        assert_eq!(order(&[conflict(0, 1)], [0; 4]), [(2, vec![0, 3]), (1, vec![])]);
+        assert_eq!(order(&[conflict(0, 1)], [0, 0, 1, 1]), [(0, vec![2, 3]), (1, vec![])]);
+        assert_eq!(order(&[], [2, 0, 1, 0]), [(1, vec![]), (3, vec![0, 2])]);
     }
 }

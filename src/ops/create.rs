@@ -138,7 +138,7 @@ pub fn materialize(
     let path = reg.path.clone().unwrap_or_else(|| plan.path.clone());
     if reg.doing.as_deref() == Some("create") {
         let held = ctx.state.lock()?;
-        let half_made = worktree::list(ctx.repo())?.iter().any(|e| e.path == path) || path.symlink_metadata().is_ok();
+        let half_made = path.symlink_metadata().is_ok() || worktree::find_by_path(ctx.repo(), &path)?.is_some();
         if half_made || refs::read(ctx.repo(), &reg.branch)?.is_some() {
             unfinished::undo(ctx, &held, reg, Since::Earlier)?;
         }

@@ -2,7 +2,7 @@
 
 use super::answer::*;
 use super::identity;
-use super::record::{Record, RunDir, stand};
+use super::record::{Record, RunDir, is_creation, stand};
 use super::{Context, Result, create};
 use crate::git::state::Registration;
 use crate::git::status::{self, Place};
@@ -317,11 +317,23 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     match a.reg.doing.as_deref() {
         Some("remove") => zombie = Some(Zombie::HalfRemoved),
         Some("create" | "checkout") if !live => {
-            let on = if a.task.assistant.is_some() { "'retry' goes on, " } else { "" };
-            findings.push(format!("its creation was cut short; {on}'rm' takes it back"));
+            let name = a.reg.name.typed();
+            let on =
+                if a.task.assistant.is_some() { format!("'git agents retry {name}' goes on, ") } else { String::new() };
+            findings.push(format!("its creation was cut short; {on}'git agents rm {name}' takes it back"));
         }
         Some("adopt") if !live => {
-            findings.push("its adoption was cut short; 'adopt' again goes on, 'rm' takes it back".to_owned());
+            let name = a.reg.name.typed();
+            findings.push(format!(
+                "its adoption was cut short; 'git agents adopt' again goes on, 'git agents rm {name}' takes it back"
+            ));
+        }
+        None if !live && a.record.is_none() && setup_cut_short(a) => {
+            let name = a.reg.name.typed();
+            findings.push(format!(
+                "its setup was cut short, its worktree stands; 'git agents logs --setup {name}' shows how far it came, \
+                 'git agents rm {name}' takes it away"
+            ));
         }
         _ => {}
     }
@@ -405,7 +417,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             ended: record.and_then(|r| r.ended.clone()),
             exit_code: record.and_then(|r| r.exit_code),
             reason: record.and_then(|r| r.reason.clone()),
-            question: record.and_then(|r| r.question.clone()),
+            question: record.and_then(|r| r.question.clone()).filter(|_| asks(a)),
             resume_at: record.and_then(|r| r.resume_at.clone()),
             denied: record.map_or(0, |r| r.denied),
             session: record.and_then(|r| r.session.clone()),
@@ -445,6 +457,19 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
         disk: None,
         findings,
     })
+}
+
+/// Whether an environment without a run was still being set up: the lock of the command that made it is still there.
+fn setup_cut_short(a: &Agent) -> bool {
+    let ours = |e: &worktree::Entry| e.locked.as_deref().and_then(identity::parse_lock_reason).is_some();
+    a.entry.as_ref().is_some_and(ours)
+        && a.run.live().is_some_and(|r| is_creation(&r, false))
+        && super::plan::read(&a.run).is_some_and(|p| !p.setup.is_empty())
+}
+
+/// Whether somebody still waits for an answer: not once it is given, and not where nobody is left to read it.
+fn asks(a: &Agent) -> bool {
+    matches!(a.state(), Some(RunState::Running | RunState::NeedsInput)) && super::inbox::messages(&a.run).is_empty()
 }
 
 /// The name of an agent by its id; the short id where it is gone.

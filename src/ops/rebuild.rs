@@ -20,7 +20,7 @@ pub fn damage(ctx: &Context, name: &str) -> Result<String> {
         "branch" => v.starts_with("refs/heads/"),
         _ => true,
     };
-    let wrong = ["id", "branch", "base", "fork"].iter().filter_map(|key| match get(key) {
+    let wrong = ["id", "branch", "base", "fork"].into_iter().filter_map(|key| match get(key) {
         None => Some(format!("'{key}' is missing")),
         Some(v) if !good(key, v) => Some(format!("'{key}' is '{}'", safe_line(v.as_bytes()))),
         Some(_) => None,

@@ -10,6 +10,7 @@ use crate::git::locks::Mark;
 use crate::git::state::Registration;
 use crate::model::agent::RunState;
 use crate::model::text::shell_word;
+use crate::model::units::count;
 use crate::runtime::{clock, files};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -43,12 +44,18 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
             "'git agents send' gives it a message, 'stop' ends it",
         ));
     };
+    if let Some(pid) = other_owner(ctx, &reg)? {
+        return Err(Error::refused(
+            format!("'{name}' is running (pid {pid}), though the folder of its run was deleted"),
+            "it makes the folder anew at once; try again",
+        ));
+    }
     let previous = run.exit().or_else(|| run.live()).or_else(|| a.record.clone());
     // What a killed supervisor left running must not work beside the new run.
     let left = run.end_left_over(grace_of(&run));
     if !left.is_empty() {
         return Err(Error::refused(
-            format!("{} processes of the last run of '{name}' cannot be ended", left.len()),
+            format!("{} of the last run of '{name}' cannot be ended", count(left.len(), "process")),
             "end them by hand",
         ));
     }
@@ -115,6 +122,14 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
         .map_err(|e| Error::Refused { what: format!("'{name}': {e}"), hint: e.hint() })
 }
 
+/// The process that has locked the worktree of an agent as its own and lives.
+fn other_owner(ctx: &Context, reg: &Registration) -> Result<Option<i32>> {
+    let reason = identity::entry_of(ctx, reg)?.and_then(|e| e.locked);
+    let owner = reason.and_then(|r| identity::parse_lock_reason(&r)).filter(|(id, _)| *id == reg.id);
+    let me = crate::runtime::process::me();
+    Ok(owner.map(|(_, o)| o).filter(|o| *o != me && o.is_alive()).map(|o| o.pid))
+}
+
 /// How long processes of a run have to end, as it was planned.
 fn grace_of(run: &RunDir) -> std::time::Duration {
     plan::read(run).map_or(std::time::Duration::from_secs(10), |p| p.grace())
@@ -177,12 +192,17 @@ pub fn stop(ctx: &Context, a: &Agent) -> Result<bool> {
     let left = a.run.end_left_over(grace_of(&a.run));
     if !left.is_empty() {
         return Err(Error::refused(
-            format!("{} processes of '{}' cannot be ended", left.len(), a.reg.name),
+            format!("{} of '{}' cannot be ended", count(left.len(), "process"), a.reg.name),
             "end them by hand",
         ));
     }
     let Some(record) = a.record.as_ref().filter(|r| matches!(r.state, RunState::Dead | RunState::Interrupted)) else {
-        return Ok(had_left);
+        let cut_short = a.record.is_none() && a.run.live().is_some();
+        if cut_short && a.reg.doing.is_none() {
+            identity::unlock_worktree(ctx, &a.reg)?;
+            let _ = std::fs::remove_file(a.run.file("state.json"));
+        }
+        return Ok(had_left || cut_short);
     };
     let mut record = record.clone();
     record.state = RunState::Stopped;

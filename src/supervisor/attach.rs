@@ -8,6 +8,7 @@ use crate::git::refs;
 use crate::git::state::event;
 use crate::model::agent::{AgentId, RunState};
 use crate::model::event::Kind;
+use crate::model::units::count;
 use crate::ops::plan::{self, RunPlan};
 use crate::ops::{Context, Error, Result, identity, record::RunDir};
 use crate::place::adapter::{self, CallInput};
@@ -28,7 +29,7 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
     let previous = run.exit().or_else(|| run.live());
     let left = run.end_left_over(plan.grace());
     if !left.is_empty() {
-        let what = format!("{} processes of its last run cannot be ended", left.len());
+        let what = format!("{} of its last run cannot be ended", count(left.len(), "process"));
         return Err(Error::refused(what, "end them by hand"));
     }
     plan::write(&run, plan)?;

@@ -181,7 +181,7 @@ fn gate(agent: &Agent) -> Result<Gate> {
     if let Some(hold) = hold::hold(&agent.ctx, agent.assistant()) {
         return Ok(Gate::Held(hold));
     }
-    if free_bytes(agent).is_some_and(|f| f < agent.plan.min_free) {
+    if files::free_space(&agent.plan.path).is_some_and(|f| f < agent.plan.min_free) {
         return Ok(Gate::NoRoom);
     }
     Ok(Gate::Open)
@@ -239,15 +239,6 @@ pub fn spent(agent: &Agent) -> Result<f64> {
         }
     }
     Ok(sum)
-}
-
-fn free_bytes(agent: &Agent) -> Option<u64> {
-    let mut dir = agent.plan.path.as_path();
-    while !dir.exists() {
-        dir = dir.parent()?;
-    }
-    let v = nix::sys::statvfs::statvfs(dir).ok()?;
-    Some(v.blocks_available().saturating_mul(v.fragment_size()))
 }
 
 /// Whose slots.

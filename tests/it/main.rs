@@ -22,6 +22,7 @@ mod lists;
 mod older_git;
 mod places;
 mod readme;
+mod reasons;
 mod removal_table;
 mod remove;
 mod report;

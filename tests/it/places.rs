@@ -75,6 +75,29 @@ fn a_tree_moved_by_hand_looked_dead() {
 }
 
 #[test]
+fn a_tree_moved_by_hand_was_removed_as_missing() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for (name, now) in [("near", "../x.agents/elsewhere"), ("far", "../mine")] {
+        let at = repo.agent(name);
+        at.write("f.txt", "x\n");
+        let moved = Repo::at(&env, repo.path().with_file_name("x").join(now));
+        std::fs::rename(at.path(), moved.path()).unwrap();
+        let before = tree_state(moved.path());
+        for args in [vec!["rm", name], vec!["rm", "-D", "--force", name]] {
+            let out = repo.agents(&args).code(128);
+            let place = moved.path().canonicalize().unwrap();
+            assert!(out.stderr.contains(&format!("was moved to '{}'", place.display())), "{out}");
+            assert!(out.stderr.contains("'git worktree repair' there mends that"), "{out}");
+        }
+        assert_same_tree(&before, &tree_state(moved.path()));
+        moved.git(&["worktree", "repair"]);
+        repo.agents(&["rm", name]).ok();
+        assert!(!moved.path().exists());
+    }
+}
+
+#[test]
 fn the_whole_project_was_moved() {
     let env = Env::new();
     let repo = env.repo("x");

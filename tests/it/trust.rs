@@ -394,6 +394,27 @@ fn a_settings_file_that_is_not_plain_is_refused_with_all_its_mistakes() {
 }
 
 #[test]
+fn a_file_that_the_assistant_writes_itself_kept_its_retry_from_starting() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.custom(&[
+        "/bin/sh",
+        "-c",
+        "echo \"$AGENTS_NAME\" >>made.sh; git add made.sh; git commit -qm more; test -e ../go",
+    ]);
+    repo.agents(&["run", "-q", "-a", "mine", "--retries", "1", "Make it"]).code(1);
+    assert_eq!(
+        (repo.state("make-it"), repo.status_of("make-it")["run"]["attempt"].clone()),
+        ("failed".into(), 2.into())
+    );
+    assert!(!repo.reason("make-it").contains("not as approved"), "{}", repo.reason("make-it"));
+    repo.write("../x.agents/go", "");
+    repo.agents(&["retry", "make-it"]).ok();
+    repo.reaches("make-it", "succeeded");
+    assert_eq!(repo.worktree("make-it").read("made.sh").lines().count(), 3);
+}
+
+#[test]
 fn an_approval_was_asked_again_for_a_file_that_its_command_had_written() {
     let env = Env::new();
     let repo = env.repo("x");

@@ -143,15 +143,6 @@ pub fn base_name(ctx: &Context) -> Option<String> {
     })
 }
 
-/// A duration for clap: seconds.
-pub fn duration(text: &str) -> Result<u64, String> {
-    match crate::model::units::parse_duration(text)? {
-        Some(seconds) => Ok(seconds),
-        None if text.trim().starts_with('0') => Ok(0),
-        None => Err(format!("'{text}' is not a duration here")),
-    }
-}
-
 /// Settings loaded, their warnings said.
 pub fn loaded(s: &Session, ctx: &Context, flags: &crate::config::Flags) -> Result<crate::ops::Loaded, CliError> {
     let loaded = ctx.settings(flags)?;

@@ -182,6 +182,7 @@ fn setup(
         values: crate::ops::plan::values(ctx, &reg.id, task, &plan.repo, worktree),
         env_allow: &plan.env_allow,
         grace: plan.grace(),
+        limit_s: plan.setup_time_s,
     };
     let mut by = None;
     let outcome = setup.run(run, &token, signals, &mut |woken| {

@@ -157,16 +157,16 @@ fn one(
     })
 }
 
-/// Ends the run of `name` and waits for it.
-pub fn end_first(ctx: &crate::ops::Context, name: &str) -> Result<(), CliError> {
+/// Ends the run of `name` and waits for it; whether there was anything to end.
+pub fn end_first(ctx: &crate::ops::Context, name: &str) -> Result<bool, CliError> {
     let inv = Inventory::read(ctx)?;
-    let Some(a) = inv.find(name) else { return Ok(()) };
+    let Some(a) = inv.find(name) else { return Ok(false) };
     if !retry::stop(ctx, a)? {
-        return Ok(());
+        return Ok(false);
     }
     let deadline = Instant::now() + Duration::from_secs(40);
     while a.run.is_alive()? && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(())
+    Ok(true)
 }

@@ -6,7 +6,7 @@ use crate::cli::error::{CliError, code};
 use crate::cli::ui::{Label, table};
 use crate::model::agent::{BranchState, RunState, Zombie};
 use crate::model::text::{one_line, safe_line, safe_path};
-use crate::ops::answer::{AgentAnswer, JsonPath, StatusAnswer};
+use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, StatusAnswer};
 use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::select::Match;
 
@@ -133,7 +133,7 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
             (_, 0) => Some(Label::Strong),
             (_, 1) => match answer.agents[i - 1].run.state {
                 Some(RunState::Succeeded) => Some(Label::Good),
-                Some(RunState::NeedsInput | RunState::Unchanged) => Some(Label::Warn),
+                Some(RunState::NeedsInput | RunState::Unchanged | RunState::Stopped) => Some(Label::Warn),
                 Some(st) if st.is_final() => Some(Label::Bad),
                 _ => None,
             },
@@ -160,7 +160,7 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
     }
     for c in &answer.checkouts {
         if let Some(d) = c.dirty.as_ref().filter(|d| !d.is_clean()) {
-            out.push_str(&format!("your checkout has {} modified and {} untracked files\n", d.modified, d.untracked));
+            out.push_str(&format!("your checkout: {}\n", changes(d)));
         }
     }
     for u in &answer.unmanaged {
@@ -168,6 +168,13 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
         out.push_str(&format!("not managed: {} ({})\n", u.worktree.shown(), safe_line(branch.as_bytes())));
     }
     out
+}
+
+fn changes(d: &Dirty) -> String {
+    let part = |n: usize, w: &str| if n > 0 { Some(format!("{n} {w}")) } else { None };
+    let parts = [part(d.modified, "modified"), part(d.untracked, "untracked"), part(d.conflicted, "in conflict")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "clean".to_owned() } else { parts.join(", ") }
 }
 
 fn row(a: &AgentAnswer) -> Vec<String> {
@@ -183,13 +190,7 @@ fn row(a: &AgentAnswer) -> Vec<String> {
         (b, _, _) => branch_word(b).to_owned(),
     };
     let changes = match &a.dirty {
-        Some(d) if d.is_clean() => "clean".to_owned(),
-        Some(d) => {
-            let part = |n: usize, w: &str| if n > 0 { Some(format!("{n} {w}")) } else { None };
-            let parts =
-                [part(d.modified, "modified"), part(d.untracked, "untracked"), part(d.conflicted, "in conflict")];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-        }
+        Some(d) => changes(d),
         None => "-".to_owned(),
     };
     vec![safe_line(a.name.0.as_bytes()), state, branch, changes, one_line(&a.title, 60)]
