@@ -185,8 +185,20 @@ pub fn update_ours(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Res
         files::sync_dir(target.parent().expect("a reference has a directory"))?;
         Ok(())
     })();
+    if made.is_err() {
+        unlock(&ours, &lock);
+    }
     let _ = std::fs::remove_file(&ours);
     made
+}
+
+/// Removes `lock` where it is the same file as `ours`.
+fn unlock(ours: &Path, lock: &Path) {
+    if let (Ok(o), Ok(l)) = (ours.symlink_metadata(), lock.symlink_metadata())
+        && (l.ino(), l.dev()) == (o.ino(), o.dev())
+    {
+        let _ = std::fs::remove_file(lock);
+    }
 }
 
 /// Creates the directories from `top` down to `dir`, each synced into its parent.
@@ -270,13 +282,8 @@ pub fn heal(repo: &Repo) {
     for entry in dir.filter_map(std::result::Result::ok) {
         let file_name = entry.file_name();
         let Some(hex) = file_name.to_str().and_then(|n| n.strip_prefix(MARK)) else { continue };
-        if let (Some(name), Ok(ours)) = (decode(hex), entry.path().symlink_metadata()) {
-            let lock = repo.common_dir.join(format!("{name}.lock"));
-            if let Ok(l) = lock.symlink_metadata()
-                && (l.ino(), l.dev()) == (ours.ino(), ours.dev())
-            {
-                let _ = std::fs::remove_file(&lock);
-            }
+        if let Some(name) = decode(hex) {
+            unlock(&entry.path(), &repo.common_dir.join(format!("{name}.lock")));
         }
         let _ = std::fs::remove_file(entry.path());
     }

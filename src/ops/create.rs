@@ -177,6 +177,7 @@ pub fn materialize(
             }
             return Err(e);
         }
+        worktree::sync(ctx.repo(), &entry, &reg.branch)?;
         reg.doing = None;
         reg.path = None;
         let held = ctx.state.lock()?;
@@ -213,6 +214,7 @@ fn check_out_existing(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> 
     drop(held);
     let tip = refs::read(ctx.repo(), &reg.branch)?.unwrap_or_else(|| reg.fork.clone());
     checkout(ctx, &Registration { fork: tip, ..reg.clone() }, &entry, plan, &mut |_| {})?;
+    worktree::sync(ctx.repo(), &entry, &reg.branch)?;
     // The lock before the last step: a kill between the two leaves something that is seen to be unfinished.
     unlock_worktree(ctx, reg)?;
     reg.doing = None;

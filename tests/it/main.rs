@@ -21,6 +21,7 @@ mod licences;
 mod lists;
 mod older_git;
 mod places;
+mod power;
 mod readme;
 mod reasons;
 mod removal_table;
