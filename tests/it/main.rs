@@ -12,6 +12,7 @@
 mod adopt;
 mod cli;
 mod create;
+mod errors;
 mod faults;
 mod kill;
 mod layers;
@@ -20,6 +21,7 @@ mod licences;
 mod lists;
 mod older_git;
 mod places;
+mod power;
 mod readme;
 mod reasons;
 mod removal_table;
