@@ -18,6 +18,7 @@ mod layouts;
 mod licences;
 mod lists;
 mod older_git;
+mod overlap;
 mod places;
 mod readme;
 mod removal_table;
