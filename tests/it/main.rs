@@ -20,6 +20,7 @@ mod layouts;
 mod licences;
 mod lists;
 mod older_git;
+mod overlap;
 mod places;
 mod power;
 mod readme;
