@@ -104,6 +104,8 @@ pub struct Side {
     pub unmerged: bool,
     /// Paths whose content could not be told, with the reason.
     pub doubtful: BTreeMap<Vec<u8>, String>,
+    /// How many paths are modified, untracked and in conflict, where somebody counted.
+    pub counts: Option<(usize, usize, usize)>,
 }
 
 impl Side {
@@ -118,6 +120,7 @@ impl Side {
             dirty: false,
             unmerged: false,
             doubtful: BTreeMap::new(),
+            counts: None,
         }
     }
 
@@ -133,6 +136,7 @@ impl Side {
             dirty: false,
             unmerged: false,
             doubtful: BTreeMap::new(),
+            counts: None,
         }
     }
 }

@@ -5,8 +5,9 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::{Label, table};
 use crate::model::agent::{BranchState, RunState, Zombie};
+use crate::model::overlap::Level;
 use crate::model::text::{one_line, safe_line, safe_path};
-use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, StatusAnswer};
+use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, OverlapAnswer, StatusAnswer};
 use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::select::Match;
 
@@ -196,6 +197,20 @@ fn row(a: &AgentAnswer) -> Vec<String> {
     vec![safe_line(a.name.0.as_bytes()), state, branch, changes, one_line(&a.title, 60)]
 }
 
+/// What is worth a line: who is close, and who may be.
+fn meets(o: &OverlapAnswer) -> Option<String> {
+    let names = |of: &[String]| {
+        let shown: Vec<String> = of.iter().take(5).map(|n| safe_line(n.as_bytes())).collect();
+        let more = if of.len() > 5 { format!(" and {} more", of.len() - 5) } else { String::new() };
+        format!("{}{more}", shown.join(", "))
+    };
+    match o.level {
+        Some(level) if level >= Level::Near => Some(format!("overlap: {} with {}", level.word(), names(&o.with))),
+        _ if !o.unknown.is_empty() => Some(format!("overlap: unknown with {}", names(&o.unknown))),
+        _ => None,
+    }
+}
+
 fn notes(a: &AgentAnswer) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(q) = &a.run.question {
@@ -212,6 +227,7 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
         Some(Zombie::Landed) => out.push(format!("landed; 'git agents rm {}' takes it away", a.name.typed())),
         _ => {}
     }
+    out.extend(a.overlap.as_ref().and_then(meets));
     if let Some(op) = &a.operation {
         out.push(format!("in the middle of a {op}"));
     }

@@ -17,6 +17,11 @@ use std::sync::Arc;
 /// Counts up when the answers mean something else.
 const FORM: &str = "overlap 2";
 
+/// Pairs that are decided between two looks at the clock.
+const PORTION: usize = 64;
+/// Why somebody in a hurry knows nothing of a pair.
+pub(super) const PENDING: &str = "not compared yet";
+
 type Sets = HashMap<(Oid, Oid), Result<Arc<ChangeSet>, String>>;
 type Programs = Result<BTreeMap<Vec<u8>, String>, String>;
 
@@ -85,7 +90,15 @@ impl Round<'_> {
                 }
             }
         }
-        for (task, found) in self.decide(base, sides, &trees, &tasks) {
+        // In one go; for somebody in a hurry in portions, between which there is a look at the clock.
+        let portion = if self.until.is_some() { PORTION } else { tasks.len().max(1) };
+        let decided = tasks.chunks(portion).flat_map(|part| {
+            if self.is_late() {
+                return part.iter().map(|t| (t, Found::unknown(PENDING.into()))).collect();
+            }
+            self.decide(base, sides, &trees, part)
+        });
+        for (task, found) in decided {
             if let (Some(key), true) = (&task.key, found.lasts()) {
                 let short = (found != Found::default()).then_some(&found);
                 if let Some(cache) = self.cache().as_mut() {

@@ -18,6 +18,7 @@ mod lines;
 pub mod live;
 mod order;
 pub mod parties;
+pub mod summary;
 mod symbols;
 
 use super::inventory::in_parallel;
@@ -30,12 +31,15 @@ use crate::model::agent::Oid;
 use crate::model::overlap::{Pair, Pairs, Side, SideFacts, SideKind, same_group};
 use cache::Cache;
 use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// One comparison, with a private store that goes when it ends.
 #[derive(Debug)]
 pub struct Round<'c> {
     ctx: &'c Context,
     store: Store,
+    /// No merge is asked for after this.
+    until: Option<Instant>,
     /// `None` once written.
     cache: Mutex<Option<Cache>>,
     rules: String,
@@ -73,7 +77,18 @@ impl<'c> Round<'c> {
         let store = Store::open(ctx.repo())?;
         let rules = store.rules()?;
         let cache = Mutex::new(Some(Cache::read(ctx.repo())));
-        Ok(Round { ctx, store, cache, rules })
+        Ok(Round { ctx, store, until: None, cache, rules })
+    }
+
+    /// The same for somebody who does not wait: what is not known after `limit` is unknown this time.
+    pub fn begin_within(ctx: &'c Context, limit: Duration) -> Result<Round<'c>> {
+        let mut round = Round::begin(ctx)?;
+        round.until = Some(Instant::now() + limit);
+        Ok(round)
+    }
+
+    fn is_late(&self) -> bool {
+        self.until.is_some_and(|u| Instant::now() >= u)
     }
 
     /// The sides with their uncommitted work, read in parallel. What cannot be read is a side that is unknown.
@@ -99,6 +114,7 @@ impl<'c> Round<'c> {
                 let mut side = Side::at(&look.name, look.kind, look.group.clone(), commit);
                 side.tip = look.tip.clone().or_else(|| place.head.cloned());
                 (side.dirty, side.unmerged, side.doubtful) = (s.dirty, s.unmerged, s.doubtful);
+                side.counts = s.changes.map(|c| (c.modified.len(), c.untracked.len(), c.conflicted.len()));
                 side
             }
             Err(e) => unknown(e.to_string()),

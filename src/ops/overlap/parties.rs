@@ -92,6 +92,17 @@ impl Compared {
         Ok(out)
     }
 
+    /// The trees in which uncommitted paths were counted on the way.
+    pub(super) fn counted(&self) -> impl Iterator<Item = (PathBuf, (usize, usize, usize))> {
+        let all = self.parties.iter().zip(&self.sides).chain(self.resting.iter().map(|(p, s)| (p, s)));
+        all.filter_map(|(p, s)| Some((p.place.as_ref().ok()?.as_ref()?.tree.clone(), s.counts?)))
+    }
+
+    /// The top of the tree of a party.
+    pub(super) fn tree_of(&self, i: usize) -> Option<PathBuf> {
+        Some(self.parties[i].place.as_ref().ok()?.as_ref()?.tree.clone())
+    }
+
     /// Where landing happens, for what needs one place for all.
     pub fn base_commit(&self) -> Option<&Oid> {
         self.base.as_ref().map(|(_, c)| c)

@@ -75,7 +75,8 @@ fn answer_in_a_process_of_its_own() {
     let ctx = Context::open(&std::env::current_dir().unwrap()).unwrap();
     let repo = ctx.repo();
     let entries = worktree::list(repo).unwrap();
-    let found: Vec<(String, String, Option<Oid>, Option<(PathBuf, PathBuf, Option<Oid>)>)> = ask["sides"]
+    type Tree = (PathBuf, PathBuf, Option<Oid>);
+    let found: Vec<(String, String, Option<Oid>, Option<Tree>)> = ask["sides"]
         .as_array()
         .unwrap()
         .iter()
