@@ -243,7 +243,8 @@ fn one_that_waited_while_its_folder_was_deleted_had_its_turn_all_the_same() {
     );
     repo.reaches("a", "running");
     repo.reaches("c", "waiting");
-    std::fs::remove_dir_all(repo.common_dir().join("agents")).unwrap();
+    // In one step: they make it anew while it is being deleted.
+    std::fs::rename(repo.common_dir().join("agents"), env.root().join("gone")).unwrap();
     repo.becomes("a", "running");
     repo.write("../x.agents/go", "");
     for name in ["a", "b", "c"] {
