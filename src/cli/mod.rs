@@ -51,6 +51,7 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
            wait        look on until all are settled
            stop        end runs
            retry       run tasks again
+           overlap     who changes things that meet, and how badly
 its place  path        its directory
            exec        a command, or a shell, in it
 decide     report      what came out
@@ -81,6 +82,9 @@ enum Command {
     #[command(alias = "kill")]
     Stop(commands::stop::Args),
     Retry(commands::retry::Args),
+    Overlap(commands::overlap::Args),
+    #[command(hide = true)]
+    Check(commands::check::Args),
     Path(commands::path::Args),
     Exec(commands::exec::Args),
     Report(commands::report::Args),
@@ -216,6 +220,8 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Wait(a) => commands::wait::run(s, &a),
         Command::Stop(a) => commands::stop::run(s, &a),
         Command::Retry(a) => commands::retry::run(s, &a),
+        Command::Overlap(a) => commands::overlap::run(s, &a),
+        Command::Check(a) => commands::check::run(s, &a),
         Command::Path(a) => commands::path::run(s, &a),
         Command::Exec(a) => commands::exec::run(s, &a),
         Command::Report(a) => commands::report::run(s, &a),

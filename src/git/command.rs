@@ -292,10 +292,11 @@ fn not_started(command: &Command) -> impl FnOnce(std::io::Error) -> Error + use<
 
 /// The error for `out`.
 pub fn failed(shown: &str, out: &Output) -> Error {
-    Error::Failed {
-        args: shown.to_owned(),
-        code: out.status.code(),
-        stderr: String::from_utf8_lossy(&out.stderr).trim().to_owned(),
+    let stderr = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+    let code = out.status.code();
+    match super::locks::named_in(&stderr).filter(|_| code.is_some()) {
+        Some(locked) => locked,
+        None => Error::Failed { args: shown.to_owned(), code, stderr },
     }
 }
 

@@ -140,7 +140,12 @@ fn record(reader: &mut impl BufRead, pair: &(Oid, Oid)) -> Option<Merge> {
         if count.is_empty() {
             break;
         }
-        let count = text(count)?.parse::<usize>().ok()?;
+        let count = text(count)?;
+        if count.starts_with("Recursive merging with submodules") {
+            // Advice that older versions print among the fields; it runs up to the empty one.
+            break;
+        }
+        let count = count.parse::<usize>().ok()?;
         let paths = (0..count).map(|_| next()).collect::<Option<Vec<_>>>()?;
         let kind = String::from_utf8_lossy(&next()?).into_owned();
         let words = String::from_utf8_lossy(&next()?).into_owned();

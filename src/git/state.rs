@@ -5,7 +5,7 @@
 
 use super::objects::{self, Objects};
 use super::repo::Repo;
-use super::{Error, Result, config_file, refs};
+use super::{Error, Result, config_file, locks, refs};
 use crate::model::agent::{AgentId, Name, Oid};
 use crate::model::event::{Event, Journal};
 use crate::model::task::Task;
@@ -96,6 +96,7 @@ impl State {
         lock.note(&format!("{}\n", std::process::id()));
         config_file::heal(&self.repo.common_dir);
         refs::heal(&self.repo);
+        locks::heal(&self.repo);
         objects::heal(&self.repo);
         files::heal(&dir);
         Ok(Held { _lock: lock })

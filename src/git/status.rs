@@ -251,7 +251,9 @@ impl Walk<'_> {
                                 self.unknown.push([prefix, name].concat());
                             }
                             for e in &index.entries()[i..end] {
-                                if !e.flags.contains(Flags::SKIP_WORKTREE) {
+                                if e.stage_raw() != 0 {
+                                    self.out.conflicted.insert(e.path(index).to_vec());
+                                } else if !e.flags.contains(Flags::SKIP_WORKTREE) {
                                     self.out.modified.insert(e.path(index).to_vec());
                                 }
                             }
@@ -289,6 +291,11 @@ impl Walk<'_> {
             return Ok(());
         }
         if entry.flags.intersects(Flags::SKIP_WORKTREE | Flags::ASSUME_VALID) {
+            let stands = fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+            if entry.mode != Mode::COMMIT && stands.is_ok_and(|s| is_kind(&s, SFlag::S_IFDIR)) {
+                // The file is believed unchanged; what is in a directory in its place is new all the same.
+                self.unknown.push([path.as_bytes(), b"/"].concat());
+            }
             return Ok(());
         }
         if entry.flags.contains(Flags::INTENT_TO_ADD) {
@@ -316,6 +323,10 @@ impl Walk<'_> {
             return Ok(());
         }
         if !self.same_type(entry, &stat) {
+            if is_kind(&stat, SFlag::S_IFDIR) {
+                // What is in a directory that stands where the file was is new.
+                self.unknown.push([path.as_bytes(), b"/"].concat());
+            }
             self.out.modified.insert(path.to_vec());
             return Ok(());
         }

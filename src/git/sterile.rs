@@ -99,7 +99,14 @@ impl Sterile {
 
     /// Takes over the index of `place`, with what a split one refers to.
     pub(super) fn copy_index(&self, repo: &Repo, place: &Place<'_>, to: &Path) -> Result<()> {
-        copy(&place.admin.join("index"), to)?;
+        let index = place.admin.join("index");
+        // Its time is part of what it says: a file no older than its index may have changed after it was hashed.
+        let written = std::fs::metadata(&index).and_then(|m| m.modified());
+        copy(&index, to)?;
+        if let Ok(written) = written {
+            let file = std::fs::File::options().write(true).open(to).map_err(because("open", to))?;
+            file.set_modified(written).map_err(because("date", to))?;
+        }
         for dir in [place.admin, repo.common_dir.as_path()] {
             for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {
                 if e.file_name().as_bytes().starts_with(b"sharedindex.") {

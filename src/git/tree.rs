@@ -22,7 +22,7 @@ use gix::ObjectId;
 use gix::bstr::BStr;
 use gix::index::entry::{Flags, Mode};
 use gix::objs::tree::EntryKind;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -99,13 +99,14 @@ fn edits(
     let mut disk = Disk { top: place.worktree, dirs: HashMap::new() };
     let mut edits = Edits::new();
     let mut to_convert: Vec<&RelPath> = Vec::new();
-    let paths = seen.changes.modified.iter().chain(&seen.changes.untracked).chain(&seen.touched).chain(&seen.doubted);
+    let changed = seen.changes.modified.iter().chain(&seen.changes.untracked);
+    let paths: BTreeSet<&RelPath> = changed.chain(&seen.touched).chain(&seen.doubted).collect();
     let settings = store.repo().settings()?;
     let converts = seen.converts
         || settings.iter().any(|(_, k, v)| k == "core.autocrlf" && v != "false")
         || !super::attributes::Attributes::read(store.repo(), settings).is_empty();
     for path in paths {
-        if !converts && seen.touched.contains(path) {
+        if !converts && seen.touched.contains(path) && !seen.changes.modified.contains(path) {
             continue;
         }
         let tracked = seen.index.entry_by_path(BStr::new(path));

@@ -170,6 +170,22 @@ pub fn relink(kept: &Path, admin: &Path, tree: &Path, path: &Path) -> Result<()>
     Ok(())
 }
 
+/// Makes a worktree that git has just made durable: its links, its index, its branch. git syncs none of them; the files that
+/// were checked out are in the commit.
+pub fn sync(repo: &Repo, entry: &Entry, branch: &str) -> Result<()> {
+    let files = ["HEAD", "commondir", "gitdir", "index"].map(|n| entry.admin.join(n));
+    for file in files.iter().chain([&entry.path.join(".git")]) {
+        if let Ok(f) = std::fs::File::open(file) {
+            f.sync_all().map_err(because("sync", file))?;
+        }
+    }
+    let above = [entry.admin.parent(), entry.path.parent()];
+    for dir in above.into_iter().flatten().chain([entry.admin.as_path(), &entry.path]) {
+        files::sync_dir(dir)?;
+    }
+    super::refs::sync(repo, branch)
+}
+
 /// Makes at `admin` what git keeps of the worktree at `path`, as if it had just checked out `branch` there: the files stay
 /// as they are. With the token of its agent.
 pub fn rebuild(repo: &Repo, admin: &Path, path: &Path, branch: &str, token: &str) -> Result<()> {
@@ -185,6 +201,8 @@ pub fn rebuild(repo: &Repo, admin: &Path, path: &Path, branch: &str, token: &str
     for (name, text) in files {
         write_link(&admin.join(name), text)?;
     }
+    // Left by one that was killed in the middle of this: nobody else knows this directory.
+    let _ = std::fs::remove_file(admin.join("index.lock"));
     if let Some(tip) = super::refs::read(repo, branch)? {
         repo.call_in(path, admin, ["read-tree", &tip.0]).run()?;
     }
@@ -196,7 +214,7 @@ pub fn rebuild(repo: &Repo, admin: &Path, path: &Path, branch: &str, token: &str
 /// Link files are git's: readable by whoever may read the rest.
 fn write_link(file: &Path, text: &[u8]) -> Result<()> {
     let mode = std::fs::metadata(file).map_or(0o644, |m| m.permissions().mode() & 0o777);
-    files::write_atomic(file, text)?;
+    files::write_durable(file, text)?;
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).map_err(because("write", file))?;
     Ok(())
 }
@@ -242,7 +260,10 @@ pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason:
         call = repo.call(["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", reason]);
         call.arg(path).arg(short);
     }
-    call.within(std::time::Duration::from_secs(60)).run().map(drop)
+    let mark = super::locks::Mark::of_ref(repo, branch);
+    let result = call.within(std::time::Duration::from_secs(60)).run().map(drop);
+    mark.end(&result);
+    result
 }
 
 /// The entry whose tree is at `path`. Only links are read of the others: there may be hundreds.

@@ -153,8 +153,10 @@ pub struct Meeting {
     pub a_lines: Vec<Lines>,
     /// The same in the other's.
     pub b_lines: Vec<Lines>,
-    /// The definition both changed.
+    /// The definition both changed, or the one side changed and the other begins to use.
     pub symbol: Option<String>,
+    /// The other side's path, where it is another one.
+    pub other: Option<Vec<u8>>,
 }
 
 /// What two sides are to each other.
@@ -189,6 +191,9 @@ impl Pair {
     pub fn swapped(mut self) -> Pair {
         for m in &mut self.meetings {
             std::mem::swap(&mut m.a_lines, &mut m.b_lines);
+            if let Some(other) = &mut m.other {
+                std::mem::swap(&mut m.path, other);
+            }
         }
         for t in &mut self.twins {
             std::mem::swap(&mut t.0, &mut t.1);

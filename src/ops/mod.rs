@@ -91,6 +91,11 @@ impl Error {
         out
     }
 
+    /// The same with the hint behind it, for a place that has room for one line.
+    pub fn with_hint(&self) -> String {
+        self.hint().map_or_else(|| self.words(), |hint| format!("{}; {hint}", self.words()))
+    }
+
     /// The next command to type, where there is one.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -175,8 +175,9 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         unfinished::heal_locks(ctx, &a.reg)?;
     }
     a.run.end_left_over(std::time::Duration::from_secs(5));
-    let deleted = take_away(ctx, &held, a, branch, options, facts.stands.as_deref())?;
-    let because = if wanted && !deleted { vec!["it moved, or is in use".to_owned()] } else { because };
+    let (deleted, stays) = take_away(ctx, &held, a, branch, options, facts.stands.as_deref())?;
+    let because =
+        if wanted && !deleted { vec![stays.unwrap_or_else(|| "it moved, or is in use".to_owned())] } else { because };
     Ok(outcome(deleted, because))
 }
 
@@ -216,7 +217,7 @@ fn release(ctx: &Context, held: &Held, a: &Agent) -> Result<()> {
     Ok(())
 }
 
-/// The move; whether the branch is gone.
+/// The move; whether the branch is gone, and why it could not be deleted.
 fn take_away(
     ctx: &Context,
     held: &Held,
@@ -224,13 +225,13 @@ fn take_away(
     branch: BranchFate,
     options: &Options,
     stands: Option<&Path>,
-) -> Result<bool> {
+) -> Result<(bool, Option<String>)> {
     let mut reg = a.reg.clone();
     reg.doing = Some("remove".into());
     ctx.state.register(held, &reg)?;
     let label = format!("{}-{}-{}", clock::compact().to_lowercase(), a.task.slug, clock::random_hex(4));
     let there = a.entry.as_ref().filter(|e| e.link() == worktree::Link::Good);
-    let undo = |why: Error| -> Result<bool> {
+    let undo = |why: Error| {
         let mut back = reg.clone();
         back.doing = None;
         ctx.state.register(held, &back)?;
@@ -299,13 +300,21 @@ fn take_away(
     if let Some(entry) = there {
         worktree::lock(entry, &identity::lock_reason(&reg.id))?;
     }
-    finish(ctx, held, &reg, &dir, &mut record)?;
-    Ok(record.branch_deleted)
+    let stays = finish(ctx, held, &reg, &dir, &mut record)?;
+    Ok((record.branch_deleted, stays))
 }
 
-/// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already.
-pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path, record: &mut Entry) -> Result<()> {
+/// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already. Why the
+/// branch could not be deleted, where that was to be.
+pub(super) fn finish(
+    ctx: &Context,
+    held: &Held,
+    reg: &Registration,
+    dir: &Path,
+    record: &mut Entry,
+) -> Result<Option<String>> {
     let repo = ctx.repo();
+    let mut stays = None;
     let tree = record.tree_in(dir);
     if !record.stands
         && let Some(path) =
@@ -335,13 +344,15 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
     {
         let elsewhere = worktree::list(repo)?.iter().any(|e| e.head == worktree::Head::Branch(record.branch.clone()))
             || worktree::head(repo, &repo.common_dir) == worktree::Head::Branch(record.branch.clone());
-        let mut deleted = !elsewhere && refs::delete(repo, &record.branch, tip).is_ok();
-        if !elsewhere && !deleted && refs::read(repo, &record.branch)?.as_ref() == Some(tip) {
+        let delete = || refs::delete(repo, &record.branch, tip);
+        let mut result = if elsewhere { Ok(()) } else { delete() };
+        if result.is_err() && refs::read(repo, &record.branch)?.as_ref() == Some(tip) {
             // That git may have been killed. Once more; after that it is said that the branch stays.
-            deleted = refs::delete(repo, &record.branch, tip).is_ok();
+            result = delete();
         }
-        if !deleted && refs::read(repo, &record.branch)?.is_some() {
+        if refs::read(repo, &record.branch)?.is_some() {
             record.branch_deleted = false;
+            stays = result.err().map(|e| Error::from(e).with_hint());
         }
     }
     record.complete = true;
@@ -353,7 +364,7 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
     );
     ctx.state.append(held, &[removed])?;
     ctx.state.unregister(held, &reg.name)?;
-    Ok(())
+    Ok(stays)
 }
 
 fn admin(ctx: &Context, id: &str) -> PathBuf {

@@ -4,8 +4,9 @@ use super::inventory::{Agent, Inventory};
 use super::plan;
 use super::record::{Record, RunDir, to_event};
 use super::start::{check_program, hand_over_locked};
-use super::{Context, Error, Loaded, Result, identity, inbox};
+use super::{Context, Error, Loaded, Result, identity, inbox, unfinished};
 use crate::config::ApprovedPlan;
+use crate::git::locks::Mark;
 use crate::git::state::Registration;
 use crate::model::agent::RunState;
 use crate::model::text::shell_word;
@@ -53,6 +54,7 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
             "end them by hand",
         ));
     }
+    unfinished::heal_after_run(ctx, &reg, previous.as_ref().and_then(|p| p.ended.as_deref()))?;
     let assistant = how
         .assistant
         .clone()
@@ -151,9 +153,10 @@ fn start_fresh(ctx: &Context, reg: &Registration, max_file: u64) -> Result<()> {
         but.push(std::ffi::OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
         add.arg(but);
     }
-    add.run()?;
-    git(&["reset", "--hard", "--quiet", &reg.fork.0]).run()?;
-    Ok(())
+    let mark = Mark::of_worktree(ctx.repo(), &entry.admin, &reg.branch);
+    let result = add.run().and_then(|_| git(&["reset", "--hard", "--quiet", &reg.fork.0]).run());
+    mark.end(&result);
+    Ok(result.map(drop)?)
 }
 
 /// Ends the run of an agent: asked of its supervisor, or, where that is gone, done to what it left. Whether there was

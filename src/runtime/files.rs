@@ -177,6 +177,19 @@ pub fn sync_dir(dir: &Path) -> Result<(), Error> {
     File::open(dir).and_then(|f| f.sync_all()).map_err(because("sync", dir))
 }
 
+/// Makes all that was written to the file system of `dir` durable: what other programs wrote, file by file nobody knows.
+pub fn sync_all_beside(dir: &Path) -> Result<(), Error> {
+    let f = File::open(dir).map_err(because("open", dir))?;
+    #[cfg(target_os = "linux")]
+    nix::unistd::syncfs(&f).map_err(|e| because("sync", dir)(e.into()))?;
+    #[cfg(not(target_os = "linux"))]
+    {
+        drop(f);
+        nix::unistd::sync();
+    }
+    Ok(())
+}
+
 /// Reads a file, at most `limit` bytes of it; `None` where it does not exist.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     use std::io::Read as _;

@@ -423,6 +423,10 @@ fn journal(agent: &mut Agent) -> Result<()> {
         lines.push((c.clone(), format!("{}: {title} [{assistant}, {verdict}]", agent.reg.name)));
     }
     events.push(to_event(&agent.reg.id, &agent.record, json!({ "tip": tip, "commits": own.len() })));
+    if events.len() > 1 {
+        // The assistant's commits, before it is said that they are there: git syncs neither them nor their branch.
+        crate::runtime::files::sync_all_beside(&agent.ctx.repo().common_dir)?;
+    }
     let held = agent.ctx.state.lock()?;
     agent.ctx.state.append(&held, &events)?;
     if !own.is_empty() && agent.reg.ahead != tip {

@@ -368,3 +368,174 @@ fn a_setting_of_the_users_made_every_file_look_like_work() {
     assert!(!nothing_left_over(&repo, "k"));
     assert_eq!(modified(&repo, "k"), 1);
 }
+
+/// An agent `k` with a commit, all references packed: deleting its branch rewrites the file of all of them.
+fn packed<'e>(repo: &Repo<'e>) -> Repo<'e> {
+    let at = agent(repo, "k");
+    repo.git(&["pack-refs", "--all", "--prune"]);
+    at
+}
+
+#[test]
+fn a_killed_git_of_ours_locked_all_references_for_ever() {
+    use crate::support::kill::Target;
+    let env = Env::new();
+    let repo = env.repo("x");
+    packed(&repo);
+    let template = env.root().join("template");
+    let copy = |from: &Path, to: &Path| {
+        let _ = std::fs::remove_dir_all(to);
+        let mut cp = env.command("cp", env.root());
+        cp.arg("-a").arg(from).arg(to);
+        run(cp, b"").ok();
+    };
+    let code = env.root().join("code");
+    copy(&code, &template);
+    let target = Target::agents(&repo, &["rm", "-D", "k"]);
+    let children = target.git_children();
+    // The one that deletes the branch renames the file of packed references into place.
+    let (j, points) = children
+        .iter()
+        .enumerate()
+        .rev()
+        .find(|(_, p)| p.iter().filter(|p| p.call == "rename").count() > 0)
+        .unwrap_or_else(|| panic!("no git deletes: {children:?}"));
+    let chosen: Vec<_> =
+        points.iter().filter(|p| ["rename", "unlink", "unlinkat"].contains(&p.call.as_str())).collect();
+    let mut left = 0;
+    for point in chosen {
+        copy(&template, &code);
+        let fault = target.kill_child_before(j + 1, point);
+        assert!(fault.hit, "{point}");
+        left += 1;
+        // Our own program went on, and did what it was asked.
+        assert_eq!(fault.out.status, 0, "{point}: {}", fault.out);
+        assert!(!repo.has("refs/heads/k"), "{point}: {}", fault.out);
+        repo.git(&["branch", "other"]);
+        repo.git(&["branch", "-D", "other"]);
+        repo_invariants(&repo);
+        repo.agents(&["restore", "k"]).ok();
+    }
+    assert!(left > 0);
+}
+
+#[test]
+fn a_lock_of_a_dead_git_of_ours_is_healed_and_somebody_elses_is_named() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = packed(&repo);
+    let lock = repo.join(".git/packed-refs.lock");
+    // Somebody else's: named with its age, and nothing is removed of it.
+    std::fs::write(&lock, "").unwrap();
+    let out = repo.agents(&["rm", "-D", "k"]).ok();
+    assert!(
+        out.stderr.contains("packed-refs.lock' is held by another git process (") && out.stderr.contains(" s old)"),
+        "{out}"
+    );
+    assert!(out.stderr.contains("remove '") && out.stderr.contains("its branch stays"), "{out}");
+    assert!(lock.exists() && repo.has("refs/heads/k"));
+    std::fs::remove_file(&lock).unwrap();
+    repo.agents(&["restore", "k"]).ok();
+    // One that a mark of a dead process of ours names, made after the mark.
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    let pid = gone.id();
+    gone.wait().unwrap();
+    let mark = repo.join(format!(".git/agents/git-{pid}-1-abcd"));
+    let branch = repo.join(".git/refs/heads/k.lock");
+    std::fs::create_dir_all(branch.parent().unwrap()).unwrap();
+    let early = repo.join(".git/HEAD.lock");
+    std::fs::write(&early, "").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    std::fs::File::open(&early).unwrap().set_modified(old).unwrap();
+    std::fs::write(
+        &mark,
+        [lock.to_str().unwrap(), branch.to_str().unwrap(), early.to_str().unwrap(), "/etc/passwd"].join("\0"),
+    )
+    .unwrap();
+    for l in [&lock, &branch] {
+        std::fs::write(l, "").unwrap();
+    }
+    repo.repair();
+    assert!(
+        !lock.exists() && !branch.exists() && !mark.exists(),
+        "{:?}",
+        std::fs::read_dir(repo.join(".git/agents")).unwrap().collect::<Vec<_>>()
+    );
+    assert!(early.exists() && Path::new("/etc/passwd").exists(), "older than the mark, or elsewhere");
+    std::fs::remove_file(&early).unwrap();
+    // One that somebody has open stays, and so does the mark.
+    std::fs::write(&mark, lock.to_str().unwrap()).unwrap();
+    let open = std::fs::File::create(&lock).unwrap();
+    repo.repair();
+    assert!(lock.exists() && mark.exists());
+    drop(open);
+    repo.repair();
+    assert!(!lock.exists() && !mark.exists());
+    repo.agents(&["rm", "-D", "k"]).ok();
+    assert!(!at.path().exists() && !repo.has("refs/heads/k"));
+    repo_invariants(&repo);
+}
+
+#[test]
+fn a_lock_on_a_reference_is_named_with_its_age() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let lock = repo.join(".git/refs/heads/k.lock");
+    std::fs::write(&lock, "").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(90);
+    std::fs::File::open(&lock).unwrap().set_modified(old).unwrap();
+    let out = repo.agents(&["new", "k"]).code(128);
+    assert!(out.stderr.contains("k.lock' is held by another git process (9"), "{out}");
+    assert!(out.stderr.contains("hint: if no git process is running, remove '"), "{out}");
+    assert!(lock.exists());
+    std::fs::remove_file(&lock).unwrap();
+    repo.agents(&["new", "k"]).ok();
+}
+
+#[test]
+fn a_killed_assistants_lock_on_its_index_blocked_every_retry() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let list = "1. Make it {name=k}\n   - WRITE: made.txt: made\n   - COMMIT: Made\n";
+    repo.agents_input(&["run", "-a", "scripted", "-f", "-"], list).ok();
+    let lock = repo.join(".git/worktrees/k/index.lock");
+    let main = repo.join(".git/index.lock");
+    for l in [&lock, &main] {
+        std::fs::write(l, "").unwrap();
+        // Younger than the end of the run: whose it is nobody knows.
+    }
+    repo.agents(&["retry", "k"]);
+    repo.agents(&["wait", "k"]);
+    assert!(lock.exists(), "taken though it was made after the run");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::open(&lock).unwrap().set_modified(old).unwrap();
+    repo.agents(&["retry", "k"]).ok();
+    repo.agents(&["wait", "k"]).ok();
+    assert!(!lock.exists() && main.exists());
+}
+
+#[test]
+fn a_change_in_the_second_of_gits_last_look_was_not_seen() {
+    use std::os::unix::fs::MetadataExt as _;
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "core.autocrlf", "true"]);
+    let at = repo.agent("k");
+    let seconds = |p: &Path| std::fs::metadata(p).unwrap().mtime();
+    let file = at.join("src/b.txt");
+    let second = env.until("all of it happened in one second", || {
+        at.write("src/b.txt", "one\r\ntwo\r\nthree\r\n");
+        let first = seconds(&file);
+        at.git(&["status", "--porcelain"]);
+        at.write("src/b.txt", "one\r\nTWO\r\nthree\r\n");
+        (first == seconds(&file) && first == seconds(&repo.join(".git/worktrees/k/index"))).then_some(first)
+    });
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    env.until("that second is over", || now() > u64::try_from(second).unwrap());
+    assert!(!nothing_left_over(&repo, "k"));
+    assert_eq!(modified(&repo, "k"), 1);
+    // And what is kept of it is what was there.
+    repo.agents(&["rm", "k"]).ok();
+    let capture = repo.git(&["for-each-ref", "--format=%(refname)", "refs/agents/removed"]);
+    assert_eq!(repo.git(&["cat-file", "blob", &format!("{capture}:src/b.txt")]), "one\r\nTWO\r\nthree\r");
+}

@@ -12,6 +12,7 @@
 mod adopt;
 mod cli;
 mod create;
+mod errors;
 mod faults;
 mod kill;
 mod layers;
@@ -19,7 +20,9 @@ mod layouts;
 mod licences;
 mod lists;
 mod older_git;
+mod overlap;
 mod places;
+mod power;
 mod readme;
 mod reasons;
 mod removal_table;

@@ -9,11 +9,16 @@
 //! never "free": a missing object, no common history, a path that a program merges or converts, an answer that depends
 //! on attributes one of the two changes.
 
+pub mod answer;
 mod cache;
+pub mod check;
 mod judge;
 mod levels;
 mod lines;
+pub mod live;
 mod order;
+pub mod parties;
+mod symbols;
 
 use super::inventory::in_parallel;
 use super::{Context, Result};
@@ -34,6 +39,17 @@ pub struct Round<'c> {
     /// `None` once written.
     cache: Mutex<Option<Cache>>,
     rules: String,
+}
+
+/// A path that a side changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// Exact bytes, from the top of the tree.
+    pub path: Vec<u8>,
+    /// Where, as the file is now; empty where lines say nothing.
+    pub lines: Vec<crate::model::overlap::Lines>,
+    /// Nothing of it is uncommitted.
+    pub committed: bool,
 }
 
 /// Where a side is to be found.
@@ -110,6 +126,34 @@ impl<'c> Round<'c> {
         let pairs: Vec<(usize, usize)> = (1..all.len()).map(|i| (0, i)).collect();
         let found = self.judge(base, &all, &pairs);
         found.into_iter().map(|p| Pair { a: p.b - 1, b: p.b - 1, ..p }).collect()
+    }
+
+    /// The verdicts on `pairs` alone, in their order; also those that are free.
+    pub fn pairs(&self, base: &Oid, sides: &[Side], pairs: &[(usize, usize)]) -> Vec<Pair> {
+        self.judge(base, sides, pairs)
+    }
+
+    /// The paths a side changes since it left `base`, with the lines as they are now; an error says why nobody knows.
+    pub fn touched(&self, base: &Oid, side: &Side) -> std::result::Result<Vec<Touched>, String> {
+        let objects = self.store.objects();
+        let commit = side.commit.clone()?;
+        let from = objects.merge_bases(base, &commit).map_err(|e| e.to_string())?;
+        let from = from.first().ok_or_else(|| no_common(self.ctx))?;
+        let between = |to: &Oid| crate::git::changes::between(objects, from, to).map_err(|e| e.to_string());
+        let now = between(&commit)?;
+        let committed = match side.tip.as_ref().filter(|t| **t != commit) {
+            Some(tip) => between(tip)?,
+            None => now.clone(),
+        };
+        let lines = levels::Lines::new(objects);
+        let one = |(path, delta): (&Vec<u8>, &crate::model::meet::Delta)| Touched {
+            lines: lines.changed(delta),
+            committed: committed.files.get(path) == Some(delta),
+            path: path.clone(),
+        };
+        let doubtful = side.doubtful.keys().filter(|p| !now.files.contains_key(*p));
+        let doubtful = doubtful.map(|p| Touched { path: p.clone(), lines: Vec::new(), committed: false });
+        Ok(now.files.iter().map(one).chain(doubtful).collect())
     }
 
     fn facts(&self, base: &Oid, sides: &[Side]) -> Vec<SideFacts> {
