@@ -348,9 +348,8 @@ mod tests {
         use std::sync::atomic::{AtomicBool, Ordering};
         let d = repo("[core]\n\tbare = false\n");
         let git = |n: usize| {
-            let mut command = std::process::Command::new("git");
-            command.args(["config", "--file"]).arg(d.path().join("config")).args(["foreign.n".into(), n.to_string()]);
-            command.output().unwrap().status.success()
+            let args = ["config", "--file", "config", "foreign.n", &n.to_string()];
+            crate::git::command::Call::new(d.path(), args).run().is_ok()
         };
         edit(d.path(), |c| (0..30).for_each(|i| c.set("agent", &format!("a{i}"), "id", "x"))).unwrap();
         let done = AtomicBool::new(false);
