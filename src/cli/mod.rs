@@ -3,7 +3,9 @@
 pub mod commands;
 pub mod error;
 pub mod follow;
+mod screen;
 pub mod ui;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use error::{CliError, code};
