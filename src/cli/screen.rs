@@ -31,7 +31,7 @@ use std::time::Duration;
 const MATRIX: usize = 20;
 
 /// The screen while it is open.
-pub struct Screen {
+pub(super) struct Screen {
     terminal: DefaultTerminal,
     cwd: PathBuf,
     colour: bool,
@@ -47,7 +47,7 @@ pub struct Screen {
 
 impl Screen {
     /// Takes the terminal. Keys and the signals that `ended` waits for go to `to`.
-    pub fn open(
+    pub(super) fn open(
         s: &Session,
         to: Sender<Happening<Input>>,
         mut ended: impl FnMut() -> i32 + Send + 'static,
@@ -101,7 +101,7 @@ impl Screen {
     }
 
     /// Shows what there is now.
-    pub fn show(&mut self, answer: &StatusAnswer, met: Summary) -> Result<(), CliError> {
+    pub(super) fn show(&mut self, answer: &StatusAnswer, met: Summary) -> Result<(), CliError> {
         let last = answer.agents.len().saturating_sub(1);
         self.chosen.select(Some(self.chosen.selected().unwrap_or(0).min(last)));
         self.answer = Some(answer.clone());
@@ -110,7 +110,7 @@ impl Screen {
     }
 
     /// Whether somebody else had the terminal since the last call.
-    pub fn was_left(&mut self) -> bool {
+    pub(super) fn was_left(&mut self) -> bool {
         std::mem::take(&mut self.left)
     }
 
@@ -119,7 +119,7 @@ impl Screen {
     }
 
     /// Acts on a key; whether the view is to be ended.
-    pub fn input(&mut self, event: &Event) -> Result<bool, CliError> {
+    pub(super) fn input(&mut self, event: &Event) -> Result<bool, CliError> {
         let Event::Key(key) = event else {
             self.draw()?;
             return Ok(false);
@@ -227,7 +227,7 @@ fn run_ours(cwd: &Path, args: &[String]) -> Result<(), String> {
     crate::runtime::process::unblock_signals(&mut command);
     let status = command.status().map_err(|e| e.to_string())?;
     // Ended by its own Ctrl-C is how a log is left.
-    if status.success() || status.code().is_none_or(|c| c >= 128 && c != 128) {
+    if status.success() || status.code().is_none_or(|c| c > 128) {
         return Ok(());
     }
     Err(format!("'git agents {}' did not succeed", args.join(" ")))

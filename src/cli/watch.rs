@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// What wakes it beside files.
 #[derive(Debug)]
-pub enum Input {
+pub(super) enum Input {
     /// A key, or another size of the terminal.
     Terminal(ratatui::crossterm::event::Event),
     /// Asked to end.
@@ -24,7 +24,7 @@ pub enum Input {
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub(super) enum Form {
     /// A full screen.
     Screen,
     /// The table again.
@@ -37,7 +37,7 @@ pub enum Form {
 const TICK: Duration = Duration::from_secs(30);
 
 /// Shows the agents that `only` chooses until it is ended.
-pub fn watch(
+pub(super) fn watch(
     s: &Session,
     ctx: &Context,
     form: Form,
