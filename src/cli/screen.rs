@@ -21,6 +21,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,7 +130,7 @@ impl Screen {
         }
         if let Some((verb, name)) = self.question.take() {
             if matches!(key.code, KeyCode::Char('y' | 'Y')) {
-                self.leave(&[verb, &name])?;
+                self.leave(&[verb, &name], true)?;
             }
             self.draw()?;
             return Ok(false);
@@ -152,7 +153,7 @@ impl Screen {
                         if let (Some(tree), Some(from)) = (tree, self.agent().map(|a| a.base_commit.clone())) {
                             use std::os::unix::ffi::OsStrExt as _;
                             let tree = PathBuf::from(std::ffi::OsStr::from_bytes(&tree));
-                            self.away(|| {
+                            self.away(false, || {
                                 // Without `-q` of less a short diff would be gone before it is seen.
                                 let call = crate::git::command::Call::user_visible(
                                     &tree,
@@ -164,8 +165,15 @@ impl Screen {
                             })?;
                         }
                     }
-                    'l' => self.leave(&["logs", "-f", &name])?,
-                    'a' => self.leave(&["attach", &name])?,
+                    'l' => {
+                        let live = self.agent().is_some_and(|a| a.run.state.is_some_and(RunState::is_live));
+                        if live {
+                            self.leave(&["logs", "-f", &name], false)?
+                        } else {
+                            self.leave(&["logs", &name], true)?
+                        }
+                    }
+                    'a' => self.leave(&["attach", &name], false)?,
                     's' => self.question = Some(("stop", name)),
                     'r' => self.question = Some(("retry", name)),
                     _ => {}
@@ -178,23 +186,26 @@ impl Screen {
         Ok(false)
     }
 
-    /// Runs one of our own commands in the terminal.
-    fn leave(&mut self, args: &[&str]) -> Result<(), CliError> {
+    /// Runs one of our own commands in the terminal; with `stay` what it says stays until somebody has read it.
+    fn leave(&mut self, args: &[&str], stay: bool) -> Result<(), CliError> {
         let cwd = self.cwd.clone();
         let args: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-        self.away(|| run_ours(&cwd, &args))
+        self.away(stay, || run_ours(&cwd, &args))
     }
 
     /// Gives the terminal away while `f` runs.
-    fn away(&mut self, f: impl FnOnce() -> Result<(), String>) -> Result<(), CliError> {
+    fn away(&mut self, stay: bool, f: impl FnOnce() -> Result<(), String>) -> Result<(), CliError> {
         self.paused.store(true, Ordering::SeqCst);
         // Until the reader of keys has seen it.
         std::thread::sleep(Duration::from_millis(120));
         ratatui::restore();
         let done = f();
-        if let Err(why) = done {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "error: {}\npress enter", safe_line(why.as_bytes()));
+        let mut out = std::io::stderr();
+        if let Err(why) = &done {
+            let _ = writeln!(out, "error: {}", safe_line(why.as_bytes()));
+        }
+        if stay || done.is_err() {
+            let _ = writeln!(out, "-- enter goes back --");
             let _ = std::io::stdin().read_line(&mut String::new());
         }
         self.terminal = ratatui::try_init()
