@@ -4,6 +4,7 @@ use super::Session;
 use super::error::CliError;
 use super::ui::{Label, Ui, terminal_size};
 use crate::model::agent::{AgentId, RunState};
+use crate::model::units::count;
 use crate::ops::Context;
 use crate::ops::record::{Record, RunDir, stand};
 use crate::place::adapter::Activity;
@@ -105,17 +106,18 @@ pub fn follow(
         let done = if options.any { seen.iter().any(settled) } else { seen.iter().all(settled) };
         if done {
             screen.clear();
-            return finish(s, &seen, options, false);
+            return finish(s, &seen, options, None);
         }
         if options.timeout.is_some_and(|t| started.elapsed() >= t) {
             screen.clear();
-            return finish(s, &seen, options, true);
+            let left = seen.iter().filter(|a| !settled(a)).count();
+            return finish(s, &seen, options, Some(left));
         }
         for w in signals.take() {
             if let Wake::End(signal) = w {
                 screen.clear();
                 let left = seen.iter().filter(|a| !settled(a)).count();
-                s.ui.say(&format!("{} keep running", super::commands::run::count(left, "agent")));
+                s.ui.say(&still_running(left));
                 s.ui.hint(
                     "'git agents wait' looks on again, 'git agents status' tells, 'git agents stop --all' ends them",
                 );
@@ -128,15 +130,22 @@ pub fn follow(
     }
 }
 
-fn finish(s: &Session, seen: &[Seen], options: &Options, timed_out: bool) -> Result<End, CliError> {
+/// `3 agents keep running`, `1 agent keeps running`.
+fn still_running(n: usize) -> String {
+    format!("{} keep{} running", count(n, "agent"), if n == 1 { "s" } else { "" })
+}
+
+/// `left`: how many are not settled, where the time was up.
+fn finish(s: &Session, seen: &[Seen], options: &Options, left: Option<usize>) -> Result<End, CliError> {
+    let timed_out = left.is_some();
     if options.json {
         let agents: Vec<serde_json::Value> = seen
             .iter()
             .map(|a| json!({ "name": a.name, "state": a.state, "reason": a.reason, "attempt": a.record.as_ref().map(|r| r.attempt) }))
             .collect();
         s.ui.json(&json!({ "version": 1, "kind": "settled", "timed_out": timed_out, "agents": agents }))?;
-    } else if timed_out {
-        s.ui.err("error: time is up; the agents keep running");
+    } else if let Some(left) = left {
+        s.ui.err(&format!("error: time is up; {}", still_running(left)));
         s.ui.hint("git agents wait");
     }
     let all_succeeded = seen.iter().all(|a| a.state == Some(RunState::Succeeded));
@@ -257,7 +266,7 @@ impl<'a> Screen<'a> {
             let word = a.state.map_or("preparing", RunState::word);
             let label = match a.state {
                 Some(RunState::Succeeded) => Label::Good,
-                Some(RunState::NeedsInput | RunState::Unchanged) => Label::Warn,
+                Some(RunState::NeedsInput | RunState::Unchanged | RunState::Stopped) => Label::Warn,
                 Some(s) if s.is_final() => Label::Bad,
                 _ => Label::Dim,
             };

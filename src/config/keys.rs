@@ -20,6 +20,7 @@ const KEYS: &[&str] = &[
     "limits.parallel",
     "limits.time",
     "limits.stall",
+    "limits.setup",
     "limits.retries",
     "limits.cost",
     "limits.total-cost",

@@ -6,8 +6,8 @@
 //! call in turn is not followed; the manual says so.
 
 use super::digest::sha256;
+use super::named::Named;
 use super::project::{Assistant, CommandSpec, Project, Submodules};
-use super::template;
 use crate::runtime::user::Approvals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -49,8 +49,16 @@ struct Values {
 pub struct Wanted {
     items: Vec<Item>,
     values: Values,
-    /// Every path a command could mean, with the digest of what stands there: a script that appears is a change too.
+    paths: Paths,
+}
+
+/// Paths that commands name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Paths {
+    /// With the digest of what stands there. What is run is here also where nothing stands: one that appears is a change.
     named: BTreeMap<String, Option<String>>,
+    /// Those that are run or read as a script.
+    run: BTreeSet<String>,
 }
 
 impl Wanted {
@@ -95,11 +103,25 @@ impl Wanted {
         }
         sha256(&bytes)
     }
+
+    /// The same without what was no file when `approved` was written, and is not run: the commands made it since, or it
+    /// is theirs to make.
+    fn as_approved_in(&self, approved: &str) -> Wanted {
+        let known: BTreeSet<&str> =
+            approved.lines().filter_map(|l| Some(l.strip_prefix("  ")?.rsplit_once(" sha256:")?.0)).collect();
+        let counts = |path: &str| self.paths.run.contains(path) || known.contains(&*super::value::shown(path));
+        let mut out = self.clone();
+        for item in &mut out.items {
+            item.scripts.retain(|s| counts(&s.path));
+        }
+        out.paths.named.retain(|path, _| counts(path));
+        out
+    }
 }
 
 /// What `project` wants. `read_script` reads from the same commit or checkout that the work will start from.
 pub fn wanted(project: &Project, read_script: &ReadScript<'_>) -> Wanted {
-    let mut found = Collector { read_script, items: Vec::new(), named: BTreeMap::new() };
+    let mut found = Collector { read_script, items: Vec::new(), paths: Paths::default() };
     let setup = project.setup.clone().unwrap_or_default();
     for (n, command) in setup.iter().enumerate() {
         found.command(format!("setup.run[{n}]"), command);
@@ -113,48 +135,47 @@ pub fn wanted(project: &Project, read_script: &ReadScript<'_>) -> Wanted {
             found.command(format!("assistants.{name}.command"), command);
         }
         if let Some(args) = assistant.args.as_ref().filter(|args| !args.is_empty()) {
-            found.texts(format!("assistants.{name}.args"), args);
+            found.add(format!("assistants.{name}.args"), quoted_list(args), Named::texts(args));
         }
         for (variable, value) in &assistant.env {
-            found.add(format!("assistants.{name}.env.{variable}"), quoted(value), paths_in(value, true));
+            found.add(format!("assistants.{name}.env.{variable}"), quoted(value), Named::texts([value]));
         }
     }
     let throw_away = project.throw_away.clone().unwrap_or_default();
     if !throw_away.is_empty() {
-        found.add("cleanup.throw-away".to_owned(), quoted_list(&throw_away), BTreeSet::new());
+        found.add("cleanup.throw-away".to_owned(), quoted_list(&throw_away), Named::default());
     }
     let submodules = project.worktree.submodules.unwrap_or(Submodules::None);
     if submodules != Submodules::None {
-        found.add("worktree.submodules".to_owned(), quoted(submodules.word()), BTreeSet::new());
+        found.add("worktree.submodules".to_owned(), quoted(submodules.word()), Named::default());
     }
-    Wanted { items: found.items, values: Values { setup, assistants, throw_away, submodules }, named: found.named }
+    Wanted { items: found.items, values: Values { setup, assistants, throw_away, submodules }, paths: found.paths }
 }
 
 struct Collector<'a> {
     read_script: &'a ReadScript<'a>,
     items: Vec<Item>,
-    named: BTreeMap<String, Option<String>>,
+    paths: Paths,
 }
 
 impl Collector<'_> {
     fn command(&mut self, key: String, command: &CommandSpec) {
         match command {
-            CommandSpec::Shell(line) => self.add(key, quoted(line), paths_in(line, false)),
-            CommandSpec::Argv(argv) => self.texts(key, argv),
+            CommandSpec::Shell(line) => self.add(key, quoted(line), Named::line(line)),
+            CommandSpec::Argv(argv) => self.add(key, quoted_list(argv), Named::argv(argv)),
         }
     }
 
-    fn texts(&mut self, key: String, texts: &[String]) {
-        let paths = texts.iter().flat_map(|s| paths_in(s, true)).collect();
-        self.add(key, quoted_list(texts), paths);
-    }
-
-    fn add(&mut self, key: String, text: String, paths: BTreeSet<String>) {
+    fn add(&mut self, key: String, text: String, named: Named) {
         let mut scripts = Vec::new();
-        for path in paths {
-            let digest = self.named.entry(path.clone()).or_insert_with(|| digest_of(self.read_script, &path));
-            scripts.extend(digest.clone().map(|digest| Script { path, digest }));
+        for path in named.all.union(&named.run) {
+            let digest = digest_of(self.read_script, path);
+            if digest.is_some() || named.run.contains(path) {
+                self.paths.named.insert(path.clone(), digest.clone());
+            }
+            scripts.extend(digest.map(|digest| Script { path: path.clone(), digest }));
         }
+        self.paths.run.extend(named.run);
         self.items.push(Item { key, text, scripts });
     }
 }
@@ -172,68 +193,6 @@ fn quoted_list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|s| quoted(s)).collect::<Vec<_>>().join(", "))
 }
 
-/// Every path of the checkout that `text` could name. Too many rather than too few: a path where nothing stands costs
-/// nothing, one that is missed lets a script change unseen.
-fn paths_in(text: &str, is_template: bool) -> BTreeSet<String> {
-    let rendered = if is_template {
-        // Both lead to the root of the checkout; the other names lead nowhere in it.
-        let value = |name: &str| if matches!(name, "worktree" | "main") { "." } else { "\u{1}" };
-        let values = template::ASSISTANT_NAMES.iter().map(|name| (*name, value(name).to_owned())).collect();
-        template::render(text, &values).unwrap_or_else(|_| text.to_owned())
-    } else {
-        text.to_owned()
-    };
-    let bare: String = rendered.chars().filter(|c| !matches!(c, '"' | '\'' | '\\')).collect();
-    let mut words: Vec<&str> = vec![&rendered];
-    words.extend(rendered.split(|c: char| separates(c) || matches!(c, '"' | '\'')));
-    words.extend(bare.split(char::is_whitespace));
-    words.extend(bare.split(separates));
-    let mut found: BTreeSet<String> = words.into_iter().filter_map(|w| inside(without_variable(w))).collect();
-    // After `cd a`, `x` may be `a/x`; after another `cd b` it may be `a/b/x` or, behind a subshell, `b/x`.
-    let mut directories: Vec<String> = Vec::new();
-    let mut enters = false;
-    for word in bare.split(separates).filter(|w| !w.is_empty()) {
-        let word = without_variable(word);
-        let joined = |dir: &String| inside(&format!("{dir}/{word}")).filter(|_| !word.starts_with('/'));
-        if enters {
-            let deeper = directories.first().and_then(joined);
-            directories = deeper.into_iter().chain(inside(word)).collect();
-        } else {
-            found.extend(directories.iter().filter_map(joined));
-        }
-        enters = matches!(word, "cd" | "pushd" | "-C" | "--prefix" | "--cwd");
-    }
-    found
-}
-
-fn separates(c: char) -> bool {
-    c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')' | '<' | '>' | '=' | ',' | ':' | '`' | '{' | '}')
-}
-
-/// `$PWD/x` and `${AGENTS_WORKTREE}/x` without the variable, which may well be the root.
-fn without_variable(word: &str) -> &str {
-    match (word.strip_prefix('$'), word.split_once('/')) {
-        (Some(_), Some((_, rest))) => rest,
-        _ => word,
-    }
-}
-
-/// `path` in its shortest form, if it is a relative one that stays below the root.
-fn inside(path: &str) -> Option<String> {
-    if path.starts_with('/') || path.len() > 4096 || path.contains(['\0', '\u{1}']) {
-        return None;
-    }
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()?),
-            part => parts.push(part),
-        }
-    }
-    (!parts.is_empty()).then(|| parts.join("/"))
-}
-
 /// What may run and may be given away. There is no way to change one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovedPlan {
@@ -246,7 +205,7 @@ impl ApprovedPlan {
     /// The plan that runs nothing of the project's: for those who go on without approval.
     pub fn nothing() -> ApprovedPlan {
         let nothing = wanted(&Project::default(), &|_| None);
-        ApprovedPlan { digest: nothing.digest(), values: nothing.values, named: nothing.named }
+        ApprovedPlan { digest: nothing.digest(), values: nothing.values, named: nothing.paths.named }
     }
 
     /// The commands of `[setup]`, in order.
@@ -287,7 +246,7 @@ impl ApprovedPlan {
     }
 
     fn named_by(&self, part: Project) -> BTreeMap<String, Option<String>> {
-        let named = wanted(&part, &|_| None).named;
+        let named = wanted(&part, &|_| Some(Vec::new())).paths.named;
         self.named.iter().filter(|(path, _)| named.contains_key(*path)).map(|(p, d)| (p.clone(), d.clone())).collect()
     }
 
@@ -325,11 +284,19 @@ pub enum Approval {
 
 /// Lets `wanted` through if it is approved, as it is, for this repository. Nothing wanted needs no approval.
 pub fn approve(wanted: Wanted, approvals: &Approvals, repo_identity: &str) -> Approval {
+    let plan = |w: Wanted, digest| Approval::Approved(ApprovedPlan { values: w.values, named: w.paths.named, digest });
     let digest = wanted.digest();
-    if wanted.is_empty() || approvals.contains(repo_identity, &digest) {
-        return Approval::Approved(ApprovedPlan { values: wanted.values, named: wanted.named, digest });
+    if wanted.is_empty() {
+        return plan(wanted, digest);
     }
-    let changed = approvals.find(repo_identity).map(|last| difference(&last.items, &wanted.text()));
+    for approved in approvals.all(repo_identity).iter().rev() {
+        let as_then = wanted.as_approved_in(&approved.items);
+        if as_then.digest() == approved.digest {
+            return plan(as_then, approved.digest.clone());
+        }
+    }
+    let changed =
+        approvals.find(repo_identity).map(|last| difference(&last.items, &wanted.as_approved_in(&last.items).text()));
     Approval::Needed { wanted, changed }
 }
 

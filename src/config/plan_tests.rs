@@ -1,5 +1,6 @@
 //! What needs approval, what counts as a change, and that nothing unapproved gets through.
 
+use super::super::named::paths_in;
 use super::*;
 use crate::config::project::parse;
 use crate::runtime::user::UserState;
@@ -157,6 +158,67 @@ fn a_changed_missing_or_new_script_asks_again() {
     assert_eq!(plan.changed_scripts(&tree(&more)), ["npm"]);
     let unrelated: Vec<_> = TREE.iter().map(|(p, s)| (*p, if *p == "README" { "new" } else { *s })).collect();
     assert!(matches!(approve(wanted(&project, &tree(&unrelated)), &approvals, "repo"), Approval::Approved(_)));
+}
+
+#[test]
+fn what_a_command_only_writes_is_never_asked_about() {
+    let (_dir, state) = state();
+    let text =
+        "[setup]\nrun = ['make-it in.txt >out.txt 2>> \"log.txt\" --to made.txt', ['gen', 'src.x', 'gen.txt']]\n";
+    let before = [("in.txt", "i"), ("src.x", "s")];
+    let first = wanted(&project(text), &tree(&before));
+    let approvals = Approvals::approve(&state, "repo", &first.digest(), &first.text()).unwrap();
+    let with = |more: &[(&'static str, &'static str)]| {
+        let files: Vec<_> = before.iter().copied().filter(|(p, _)| more.iter().all(|(q, _)| p != q)).collect();
+        tree(&[files.as_slice(), more].concat())
+    };
+    let approved =
+        |more: &[(&'static str, &'static str)]| approve(wanted(&project(text), &with(more)), &approvals, "repo");
+    let plan = plan_of(approved(&[]));
+    for made in ["out.txt", "log.txt", "made.txt", "gen.txt"] {
+        assert_eq!(plan_of(approved(&[(made, "made")])), plan, "{made}");
+        assert_eq!(plan.changed_scripts(&with(&[(made, "made")])), Vec::<String>::new());
+    }
+    // What was there and what is run still count.
+    for (path, text) in [("in.txt", "other"), ("src.x", "other"), ("make-it", "new"), ("gen", "new")] {
+        assert!(matches!(approved(&[(path, text)]), Approval::Needed { .. }), "{path}");
+        assert_eq!(plan.changed_scripts(&with(&[(path, text)])), [path]);
+    }
+}
+
+#[test]
+fn a_script_that_appears_where_a_command_runs_it_asks_again() {
+    for line in [
+        "./s.sh",
+        "sh s.sh",
+        "cd a; cd ..; sh s.sh",
+        "true && . ./s.sh",
+        "FOO=1 ./s.sh",
+        "BASH_ENV=s.sh true",
+        "sudo -u me ./s.sh",
+        "if true; then ./s.sh; fi",
+        "tool --config=s.sh",
+        "tool --config s.sh",
+        "poetry run s.sh",
+        "tool < s.sh",
+        "tool > `./s.sh`",
+        "tool > out $(./s.sh)",
+        "tool >(./s.sh)",
+        "tool 1<>s.sh; sh <s.sh",
+        "python3.11 s.sh >out",
+        "echo '>' ; ./s.sh",
+        "tool >s.sh; sh s.sh",
+        "sh -c 'tool >s.sh; ./s.sh'",
+        "tool >o./s.sh\n./s.sh",
+    ] {
+        let project = Project { setup: Some(vec![CommandSpec::Shell(line.into())]), ..Project::default() };
+        let plan = wanted(&project, &|_| None);
+        assert!(plan.paths.named.contains_key("s.sh"), "{line}: {:?}", plan.paths);
+    }
+    for (line, named) in [("tool s.txt", false), ("touch s.txt", false), ("tool >s.txt", false), ("node s.txt", true)] {
+        let project = Project { setup: Some(vec![CommandSpec::Shell(line.into())]), ..Project::default() };
+        assert_eq!(wanted(&project, &|_| None).paths.named.contains_key("s.txt"), named, "{line}");
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@
 //! characters, patterns and directories kept where they belong, and nothing in it counts as approved.
 
 use super::template;
-use super::value::{self, Limit};
+use super::value;
 use super::walk::{Reader, Section};
+use crate::model::units::{self, Limit};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read as _;
@@ -150,6 +151,8 @@ pub struct Limits {
     pub time: Option<Limit>,
     /// How long it may make no progress.
     pub stall: Option<Limit>,
+    /// How long the setup commands may take together.
+    pub setup: Option<Limit>,
     /// How often a failed attempt is repeated.
     pub retries: Option<u32>,
     /// US dollars for one agent.
@@ -200,6 +203,7 @@ impl Project {
                 parallel: over.limits.parallel.or(self.limits.parallel),
                 time: over.limits.time.or(self.limits.time),
                 stall: over.limits.stall.or(self.limits.stall),
+                setup: over.limits.setup.or(self.limits.setup),
                 retries: over.limits.retries.or(self.limits.retries),
                 cost: over.limits.cost.or(self.limits.cost),
                 total_cost: over.limits.total_cost.or(self.limits.total_cost),
@@ -278,7 +282,7 @@ fn worktree(section: &mut Section<'_, '_>) -> Worktree {
         copy: section.texts("copy", value::parse_pattern),
         clone: section.texts("clone", value::parse_pattern),
         clone_fallback: section.text("clone-fallback", str::parse),
-        clone_limit: section.text("clone-limit", value::parse_size),
+        clone_limit: section.text("clone-limit", units::parse_size),
         submodules: section.text("submodules", str::parse),
     };
     section.done();
@@ -290,10 +294,11 @@ fn limits(section: &mut Section<'_, '_>) -> Limits {
         parallel: section.integer("parallel", value::parse_parallel),
         time: section.text("time", str::parse),
         stall: section.text("stall", str::parse),
+        setup: section.text("setup", str::parse),
         retries: section.integer("retries", value::parse_retries),
-        cost: section.number("cost", value::parse_cost),
-        total_cost: section.number("total-cost", value::parse_cost),
-        min_free: section.text("min-free", value::parse_size),
+        cost: section.number("cost", units::parse_cost),
+        total_cost: section.number("total-cost", units::parse_cost),
+        min_free: section.text("min-free", units::parse_size),
     };
     section.done();
     found

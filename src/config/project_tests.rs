@@ -28,6 +28,7 @@ run = ["npm ci", ["./scripts/setup", "{{ name }}"]]
 parallel = 6
 time = "1h30m"
 stall = "off"
+setup = "10m"
 retries = 0
 cost = 5
 total-cost = 100.5
@@ -65,6 +66,7 @@ fn every_key_is_read() {
         parallel: Some(6),
         time: Some(Limit(Some(5_400))),
         stall: Some(Limit(None)),
+        setup: Some(Limit(Some(600))),
         retries: Some(0),
         cost: Some(5.0),
         total_cost: Some(100.5),
@@ -182,8 +184,8 @@ const BAD: &[Bad] = &[
     ("[limits]\ntime = '2 hours'", 2, "limits.time", "'2 hours' is not a duration"),
     ("[limits]\nstall = '0m'", 2, "limits.stall", "'off' is no limit"),
     ("[limits]\nretries = 101", 2, "limits.retries", "'101' is not a number from 0 to 100"),
-    ("[limits]\ncost = nan", 2, "limits.cost", "'nan' is not an amount of dollars"),
-    ("[limits]\ntotal-cost = -1", 2, "limits.total-cost", "'-1' is not an amount of dollars"),
+    ("[limits]\ncost = nan", 2, "limits.cost", "'nan' is not an amount of US dollars"),
+    ("[limits]\ntotal-cost = -1", 2, "limits.total-cost", "'-1' is not an amount of US dollars"),
     ("[limits]\nmin-free = '5 XiB'", 2, "limits.min-free", "'5 XiB' is not a size"),
     // Places.
     ("[worktree]\ndir = '/tmp/{{ slug }}'", 2, "worktree.dir", "'/tmp/{{ slug }}' is not a relative path"),

@@ -6,8 +6,9 @@
 
 use super::project::{CloneFallback, Project, parse_dir};
 use super::table::{self, SettingDoc};
-use super::value::{self, Limit};
+use super::value;
 use crate::model::agent::Permission;
+use crate::model::units::{self, Limit};
 use std::fmt;
 
 /// What becomes of uncommitted work when an assistant ends.
@@ -30,6 +31,29 @@ impl std::str::FromStr for Uncommitted {
     }
 }
 
+/// What a pre-edit hook does where the edit would conflict with somebody's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckConflict {
+    /// A person is asked.
+    Ask,
+    /// The edit is refused.
+    Deny,
+    /// The assistant is told, and goes on.
+    Tell,
+}
+
+impl std::str::FromStr for CheckConflict {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "ask" => Ok(CheckConflict::Ask),
+            "deny" => Ok(CheckConflict::Deny),
+            "tell" => Ok(CheckConflict::Tell),
+            _ => Err(format!("'{}' is none of 'ask', 'deny' and 'tell'", value::shown(s))),
+        }
+    }
+}
+
 /// What counts. Each field is described in [`table::table`].
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table describes each setting once")]
@@ -45,6 +69,7 @@ pub struct Settings {
     pub parallel: usize,
     pub time_s: Option<u64>,
     pub stall_s: Option<u64>,
+    pub setup_time_s: Option<u64>,
     pub retries: u32,
     pub cost: Option<f64>,
     pub total_cost: Option<f64>,
@@ -52,6 +77,8 @@ pub struct Settings {
     pub permission: Permission,
     pub uncommitted: Uncommitted,
     pub notify: Option<String>,
+    pub check_conflict: CheckConflict,
+    pub watch_poll: bool,
     pub sign: bool,
     pub env_allow: Option<Vec<String>>,
     pub capture_max_file: u64,
@@ -200,24 +227,27 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let copy = from.pick(&table::COPY, None, |p| p.worktree.copy.clone(), patterns);
     let clone = from.pick(&table::CLONE, None, |p| p.worktree.clone.clone(), patterns);
     let clone_fallback = from.pick(&table::CLONE_FALLBACK, None, |p| p.worktree.clone_fallback, str::parse);
-    let clone_limit = from.pick(&table::CLONE_LIMIT, None, |p| p.worktree.clone_limit, value::parse_size);
+    let clone_limit = from.pick(&table::CLONE_LIMIT, None, |p| p.worktree.clone_limit, units::parse_size);
     let parallel = from.pick(&table::PARALLEL, flags.parallel, |p| p.limits.parallel, value::parse_parallel);
     let time = from.pick(&table::TIME, flags.time, |p| p.limits.time, limit);
     let stall = from.pick(&table::STALL, flags.stall, |p| p.limits.stall, limit);
+    let setup_time = from.pick(&table::SETUP_TIME, None, |p| p.limits.setup, limit);
     let retries = from.pick(&table::RETRIES, flags.retries, |p| p.limits.retries, value::parse_retries);
-    let cost = from.pick(&table::COST, flags.cost, |p| p.limits.cost, value::parse_cost);
-    let total_cost = from.pick(&table::TOTAL_COST, flags.total_cost, |p| p.limits.total_cost, value::parse_cost);
-    let min_free = from.pick(&table::MIN_FREE, None, |p| p.limits.min_free, value::parse_size);
+    let cost = from.pick(&table::COST, flags.cost, |p| p.limits.cost, units::parse_cost);
+    let total_cost = from.pick(&table::TOTAL_COST, flags.total_cost, |p| p.limits.total_cost, units::parse_cost);
+    let min_free = from.pick(&table::MIN_FREE, None, |p| p.limits.min_free, units::parse_size);
     let permission = from.pick(&table::PERMISSION, flags.permission, |_| None, str::parse);
     let uncommitted = from.pick(&table::UNCOMMITTED, None, |_| None, str::parse);
     let notify = from.pick(&table::NOTIFY, None, |_| None, text);
+    let check_conflict = from.pick(&table::CHECK_CONFLICT, None, |_| None, str::parse);
+    let watch_poll = from.pick(&table::WATCH_POLL, None, |_| None, value::parse_bool);
     let sign = from.pick(&table::SIGN, None, |_| None, value::parse_bool);
     let env_allow = from.pick(&table::ENV_ALLOW, None, |_| None, |s| value::parse_list(s, value::parse_env_pattern));
-    let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, value::parse_size);
+    let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, units::parse_size);
     let copy_secrets = from.pick(&table::COPY_SECRETS, flags.copy_secrets, |_| None, value::parse_bool);
     let throw_away = from.pick(&table::THROW_AWAY, None, |_| None, |s| value::parse_list(s, value::parse_throw_away));
-    let question_grace = from.pick(&table::QUESTION_GRACE, None, |_| None, value::parse_duration);
-    let stop_grace = from.pick(&table::STOP_GRACE, None, |_| None, value::parse_duration);
+    let question_grace = from.pick(&table::QUESTION_GRACE, None, |_| None, units::parse_duration);
+    let stop_grace = from.pick(&table::STOP_GRACE, None, |_| None, units::parse_duration);
     let capture_interval = from.pick(&table::CAPTURE_INTERVAL, None, |_| None, limit);
 
     let Picker { problems, warnings, .. } = from;
@@ -237,6 +267,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         parallel: parallel.unwrap_or(1).max(1),
         time_s: time.and_then(|l| l.0),
         stall_s: stall.and_then(|l| l.0),
+        setup_time_s: setup_time.and_then(|l| l.0),
         retries: retries.unwrap_or(0),
         cost,
         total_cost,
@@ -244,6 +275,8 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         permission: permission.unwrap_or(Permission::Edit),
         uncommitted: uncommitted.unwrap_or(Uncommitted::Keep),
         notify: notify.filter(|command| !command.trim().is_empty()),
+        check_conflict: check_conflict.unwrap_or(CheckConflict::Ask),
+        watch_poll: watch_poll.unwrap_or(false),
         sign: sign.unwrap_or(false),
         env_allow,
         capture_max_file: capture_max_file.unwrap_or(0),

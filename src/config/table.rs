@@ -58,6 +58,8 @@ settings! {
         "how long an attempt may take; 'off' is no limit";
     STALL: "agents.stall", Some("limits.stall"), "GIT_AGENTS_STALL", Some("30m"), anywhere,
         "how long an attempt may make no progress; 'off' is no limit";
+    SETUP_TIME: "agents.setupTime", Some("limits.setup"), "GIT_AGENTS_SETUP_TIME", Some("30m"), anywhere,
+        "how long the setup commands of an environment may take together; 'off' is no limit";
     RETRIES: "agents.retries", Some("limits.retries"), "GIT_AGENTS_RETRIES", Some("1"), anywhere,
         "how often a failed attempt is repeated";
     COST: "agents.cost", Some("limits.cost"), "GIT_AGENTS_COST", None, anywhere,
@@ -72,6 +74,10 @@ settings! {
         "what becomes of uncommitted work when an assistant ends: 'commit' or 'keep'";
     NOTIFY: "agents.notify", None, "GIT_AGENTS_NOTIFY", None, user,
         "what happens when an agent ends or needs you: 'bell', 'desktop', or a command that gets the event as JSON on its input";
+    CHECK_CONFLICT: "agents.checkConflict", None, "GIT_AGENTS_CHECK_CONFLICT", Some("ask"), user,
+        "what an assistant's pre-edit hook does where the edit would conflict with somebody's: 'ask', 'deny' or 'tell'";
+    WATCH_POLL: "agents.watchPoll", None, "GIT_AGENTS_WATCH_POLL", Some("false"), user,
+        "whether '--watch' looks every few seconds instead of being told by the system: for disks that tell nothing";
     SIGN: "agents.sign", None, "GIT_AGENTS_SIGN", Some("false"), user,
         "whether commits made for an assistant are signed";
     ENV_ALLOW: "agents.envAllow", None, "GIT_AGENTS_ENV_ALLOW", None, user,
@@ -118,7 +124,9 @@ mod tests {
             if let Some(file) = doc.file {
                 let last = file.rsplit('.').next().unwrap();
                 let kebab = snake.to_ascii_lowercase().replace('_', "-");
-                assert!(kebab == last || kebab == file.replace('.', "-"), "{file} is not {kebab}");
+                // `[limits]` says of what: `time` alone is an attempt's.
+                let of = file == "limits.setup" && kebab == "setup-time";
+                assert!(of || kebab == last || kebab == file.replace('.', "-"), "{file} is not {kebab}");
             }
             assert!(!(doc.protected && doc.file.is_some()), "{} grants power from the repository", doc.config);
         }

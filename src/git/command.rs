@@ -6,7 +6,7 @@
 
 use super::{Error, Result};
 use std::ffi::{OsStr, OsString};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -219,7 +219,7 @@ impl Call {
         if self.input.is_some() {
             self.command.stdin(Stdio::piped());
         }
-        let mut child = self.command.spawn().map_err(Error::NoGit)?;
+        let mut child = self.command.spawn().map_err(not_started(&self.command))?;
         let writer = self.input.take().map(|bytes| {
             let mut stdin = child.stdin.take().expect("stdin is piped");
             // A thread: git may fill its output before it has read all input. A closed pipe shows in its status.
@@ -267,7 +267,7 @@ impl Call {
     /// Started, with pipes, for a conversation.
     pub fn spawn(mut self) -> Result<Child> {
         self.command.stdin(Stdio::piped());
-        self.command.spawn().map_err(Error::NoGit)
+        self.command.spawn().map_err(not_started(&self.command))
     }
 
     /// With the terminal of the caller, waited for; its exit code (128+n for a signal).
@@ -276,46 +276,75 @@ impl Call {
         for v in ["GIT_PAGER", "GIT_EDITOR", "LC_ALL", "GIT_ADVICE"] {
             self.command.env_remove(v);
         }
-        let status = self.command.status().map_err(Error::NoGit)?;
+        let status = self.command.status().map_err(not_started(&self.command))?;
         Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    }
+}
+
+/// The system says "not found" for a missing program and for a missing directory alike.
+fn not_started(command: &Command) -> impl FnOnce(std::io::Error) -> Error + use<> {
+    let gone = command.get_current_dir().filter(|d| !d.exists()).map(Path::to_owned);
+    move |e| match gone {
+        Some(path) if e.kind() == std::io::ErrorKind::NotFound => Error::Gone { path },
+        _ => Error::NoGit(e),
     }
 }
 
 /// The error for `out`.
 pub fn failed(shown: &str, out: &Output) -> Error {
-    Error::Failed {
-        args: shown.to_owned(),
-        code: out.status.code(),
-        stderr: String::from_utf8_lossy(&out.stderr).trim().to_owned(),
+    let stderr = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+    let code = out.status.code();
+    match super::locks::named_in(&stderr).filter(|_| code.is_some()) {
+        Some(locked) => locked,
+        None => Error::Failed { args: shown.to_owned(), code, stderr },
     }
 }
 
+/// Reads what it prints until both pipes are closed and it has ended; kills it at the deadline.
 fn wait_within(mut child: Child, limit: Duration, shown: &str) -> Result<Output> {
-    let mut stdout = child.stdout.take().expect("stdout is piped");
-    let mut stderr = child.stderr.take().expect("stderr is piped");
-    let out = std::thread::spawn(move || {
-        let mut b = Vec::new();
-        let _ = stdout.read_to_end(&mut b);
-        b
-    });
-    let err = std::thread::spawn(move || {
-        let mut b = Vec::new();
-        let _ = stderr.read_to_end(&mut b);
-        b
-    });
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::io::Read as _;
+    use std::os::fd::{AsFd as _, OwnedFd};
     let deadline = Instant::now() + limit;
-    loop {
+    let pipe = |fd: Option<OwnedFd>| (fd.map(std::fs::File::from), Vec::new());
+    let mut pipes = [pipe(child.stdout.take().map(Into::into)), pipe(child.stderr.take().map(Into::into))];
+    let mut buffer = vec![0; 1 << 16];
+    let mut timed_out = false;
+    while !timed_out && pipes.iter().any(|(p, _)| p.is_some()) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        timed_out = left.is_zero();
+        let open: Vec<usize> = (0..2).filter(|i| pipes[*i].0.is_some()).collect();
+        let mut fds: Vec<PollFd<'_>> =
+            pipes.iter().filter_map(|(p, _)| p.as_ref()).map(|p| PollFd::new(p.as_fd(), PollFlags::POLLIN)).collect();
+        // Rounded up, so that the last wait does not turn into many of no length.
+        let wait = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
+        match poll(&mut fds, PollTimeout::from(wait)) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(Error::NoGit(e.into())),
+        }
+        let ready: Vec<usize> =
+            open.into_iter().zip(&fds).filter(|(_, f)| f.any().unwrap_or(false)).map(|(i, _)| i).collect();
+        for i in ready {
+            let (pipe, bytes) = &mut pipes[i];
+            match pipe.as_mut().map(|p| p.read(&mut buffer)) {
+                Some(Ok(n)) if n > 0 => bytes.extend_from_slice(&buffer[..n]),
+                Some(Err(e)) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                _ => *pipe = None,
+            }
+        }
+    }
+    // It ends within moments of closing its output; one that does not is held to the deadline.
+    while !timed_out {
         if let Some(status) = child.try_wait().map_err(Error::NoGit)? {
-            let (stdout, stderr) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+            let [(_, stdout), (_, stderr)] = pipes;
             return Ok(Output { status, stdout, stderr });
         }
-        if Instant::now() >= deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(Error::TimedOut { args: shown.to_owned(), seconds: limit.as_secs() });
-        }
-        std::thread::sleep(Duration::from_millis(2));
+        timed_out = Instant::now() >= deadline;
+        std::thread::sleep(Duration::from_micros(200));
     }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(Error::TimedOut { args: shown.to_owned(), seconds: limit.as_secs() })
 }
 
 /// The oldest git this works with: `merge-tree --stdin` came with it.

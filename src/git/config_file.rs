@@ -341,6 +341,49 @@ mod tests {
         assert!(d.path().join("config.lock").exists(), "not ours");
     }
 
+    /// Writers of ours (one at a time, as the repository's lock makes them) and git itself, readers all the while: who is
+    /// registered is seen by each reader each time, and nothing anybody wrote is lost.
+    #[test]
+    fn one_that_was_registered_was_missing_for_a_moment() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let d = repo("[core]\n\tbare = false\n");
+        let git = |n: usize| {
+            let args = ["config", "--file", "config", "foreign.n", &n.to_string()];
+            crate::git::command::Call::new(d.path(), args).run().is_ok()
+        };
+        edit(d.path(), |c| (0..30).for_each(|i| c.set("agent", &format!("a{i}"), "id", "x"))).unwrap();
+        let done = AtomicBool::new(false);
+        let foreign = std::thread::scope(|s| {
+            let readers: Vec<_> = (0..3)
+                .map(|_| {
+                    s.spawn(|| {
+                        let mut looks = 0u32;
+                        while !done.load(Ordering::Relaxed) || looks == 0 {
+                            let names = read(d.path()).unwrap().subsections("agent");
+                            let there = |i: usize| names.iter().any(|n| *n == format!("a{i}"));
+                            assert!((0..30).all(there), "{names:?}");
+                            looks += 1;
+                        }
+                    })
+                })
+                .collect();
+            // git gives up where a lock stands in its way; what it said it did must be there.
+            let foreign = s.spawn(|| (0..30).filter(|n| git(*n)).max());
+            for n in 0..80 {
+                edit(d.path(), |c| c.set("agent", &format!("b{}", n % 7), "doing", &n.to_string())).unwrap();
+                if n % 3 == 0 {
+                    edit(d.path(), |c| c.remove("agent", &format!("b{}", n % 5))).unwrap();
+                }
+            }
+            let foreign = foreign.join().unwrap();
+            done.store(true, Ordering::Relaxed);
+            readers.into_iter().for_each(|r| r.join().unwrap());
+            foreign
+        });
+        let now = read(d.path()).unwrap().value("foreign", None, "n");
+        assert_eq!(now, foreign.map(|n| n.to_string()));
+    }
+
     use proptest::prelude::*;
 
     proptest! {

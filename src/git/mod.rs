@@ -5,6 +5,9 @@ pub mod capture;
 pub mod changes;
 pub mod command;
 pub mod config_file;
+pub mod endings;
+pub mod ignore;
+pub mod locks;
 pub mod merge;
 pub mod objects;
 pub mod refs;
@@ -34,6 +37,12 @@ pub enum Error {
         code: Option<i32>,
         /// Its standard error.
         stderr: String,
+    },
+    /// It was to run in a directory that is not there.
+    #[error("the directory '{}' is gone", path.display())]
+    Gone {
+        /// Which.
+        path: PathBuf,
     },
     /// It did not answer in time and was ended.
     #[error("'git {args}' did not finish within {seconds} seconds")]

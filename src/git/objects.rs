@@ -227,9 +227,11 @@ impl Objects {
 
     /// Writes a notes commit without parents: the one of `old` with these notes set. Durable. Only trees on the way to
     /// a changed note are written anew; new notes go one folder down (`ab/cdef…`), as git has it above 256 notes.
-    pub fn write_notes(&self, old: Option<&Oid>, notes: &[(String, Oid)], message: &str) -> Result<Oid> {
+    pub fn write_notes(&self, old: Option<&Oid>, notes: &[(String, Vec<u8>)], message: &str) -> Result<Oid> {
         let mut writer = Writer::new(self)?;
-        let notes: Vec<(&str, &Oid)> = notes.iter().map(|(k, v)| (k.as_str(), v)).collect();
+        let blobs = notes.iter().map(|(_, bytes)| writer.put(gix::objs::Kind::Blob, bytes));
+        let blobs = blobs.collect::<Result<Vec<Oid>>>()?;
+        let notes: Vec<(&str, &Oid)> = notes.iter().map(|(k, _)| k.as_str()).zip(&blobs).collect();
         let tree = writer.notes(old, &notes, true)?;
         let who = gix::actor::Signature {
             name: "git-agents".into(),

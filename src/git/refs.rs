@@ -4,6 +4,7 @@
 //! file is a hard link to a file in our directory, so that after a kill equal inodes prove it is ours, and the file and
 //! its directory are synced, which git itself does not do. Everything else, and reftable, goes through the program.
 
+use super::locks::Mark;
 use super::repo::Repo;
 use super::{Error, Result};
 use crate::model::agent::Oid;
@@ -184,8 +185,20 @@ pub fn update_ours(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Res
         files::sync_dir(target.parent().expect("a reference has a directory"))?;
         Ok(())
     })();
+    if made.is_err() {
+        unlock(&ours, &lock);
+    }
     let _ = std::fs::remove_file(&ours);
     made
+}
+
+/// Removes `lock` where it is the same file as `ours`.
+fn unlock(ours: &Path, lock: &Path) {
+    if let (Ok(o), Ok(l)) = (ours.symlink_metadata(), lock.symlink_metadata())
+        && (l.ino(), l.dev()) == (o.ino(), o.dev())
+    {
+        let _ = std::fs::remove_file(lock);
+    }
 }
 
 /// Creates the directories from `top` down to `dir`, each synced into its parent.
@@ -206,12 +219,13 @@ fn make_dirs(top: &Path, dir: &Path) -> Result<()> {
 /// the caller's own check: git does not.
 pub fn update(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<()> {
     let zero = new.zero_like();
+    let mark = Mark::of_ref(repo, name);
     let result = repo
         .call(["update-ref", "--no-deref", name, &new.0, &old.unwrap_or(&zero).0])
         .within(Duration::from_secs(20))
         .run();
+    mark.end(&result);
     if let Err(e) = result {
-        heal_killed(repo, name, &e);
         let now = read(repo, name)?;
         return if now.as_ref() == old { Err(e) } else { Err(Error::Moved { name: name.to_owned() }) };
     }
@@ -220,25 +234,16 @@ pub fn update(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<(
 
 /// Deletes `name` if it is `old` now; nothing where it is gone already.
 pub fn delete(repo: &Repo, name: &str, old: &Oid) -> Result<()> {
+    let mark = Mark::of_ref(repo, name);
     let result = repo.call(["update-ref", "--no-deref", "-d", name, &old.0]).within(Duration::from_secs(20)).run();
+    mark.end(&result);
     match result {
         Ok(_) => Ok(()),
-        Err(e) => {
-            heal_killed(repo, name, &e);
-            match read(repo, name)? {
-                None => Ok(()),
-                Some(now) if now == *old => Err(e),
-                Some(_) => Err(Error::Moved { name: name.to_owned() }),
-            }
-        }
-    }
-}
-
-/// Where a git of ours was killed in the middle of changing `name`, its lock goes: it had just taken it.
-pub fn heal_killed(repo: &Repo, name: &str, error: &Error) {
-    let lock = repo.common_dir.join(format!("{name}.lock"));
-    if matches!(error, Error::Failed { code: None, .. }) && !crate::runtime::process::is_open_anywhere(&lock) {
-        let _ = std::fs::remove_file(lock);
+        Err(e) => match read(repo, name)? {
+            None => Ok(()),
+            Some(now) if now == *old => Err(e),
+            Some(_) => Err(Error::Moved { name: name.to_owned() }),
+        },
     }
 }
 
@@ -277,21 +282,16 @@ pub fn heal(repo: &Repo) {
     for entry in dir.filter_map(std::result::Result::ok) {
         let file_name = entry.file_name();
         let Some(hex) = file_name.to_str().and_then(|n| n.strip_prefix(MARK)) else { continue };
-        if let (Some(name), Ok(ours)) = (decode(hex), entry.path().symlink_metadata()) {
-            let lock = repo.common_dir.join(format!("{name}.lock"));
-            if let Ok(l) = lock.symlink_metadata()
-                && (l.ino(), l.dev()) == (ours.ino(), ours.dev())
-            {
-                let _ = std::fs::remove_file(&lock);
-            }
+        if let Some(name) = decode(hex) {
+            unlock(&entry.path(), &repo.common_dir.join(format!("{name}.lock")));
         }
         let _ = std::fs::remove_file(entry.path());
     }
 }
 
-/// A lock that a killed program left on a reference of ours, or on one that we were to check out: removed once it is
+/// A lock that a killed program left on a reference of ours: removed once it is
 /// older than ten seconds, no process has it open, it holds at most one id, and we hold the repository's lock.
-pub fn heal_foreign_form(lock: &Path) {
+fn heal_foreign_form(lock: &Path) {
     let Ok(meta) = lock.symlink_metadata() else { return };
     if meta.is_file()
         && matches!(meta.len(), 0 | 41 | 65)

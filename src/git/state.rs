@@ -5,7 +5,7 @@
 
 use super::objects::{self, Objects};
 use super::repo::Repo;
-use super::{Error, Result, config_file, refs};
+use super::{Error, Result, config_file, locks, refs};
 use crate::model::agent::{AgentId, Name, Oid};
 use crate::model::event::{Event, Journal};
 use crate::model::task::Task;
@@ -96,6 +96,7 @@ impl State {
         lock.note(&format!("{}\n", std::process::id()));
         config_file::heal(&self.repo.common_dir);
         refs::heal(&self.repo);
+        locks::heal(&self.repo);
         objects::heal(&self.repo);
         files::heal(&dir);
         Ok(Held { _lock: lock })
@@ -126,6 +127,13 @@ impl State {
             }
         }
         Ok((good, damaged))
+    }
+
+    /// The keys and values that stand under `[agent "name"]`, sound or not.
+    pub fn registration_values(&self, name: &str) -> Result<Vec<(String, String)>> {
+        let config = config_file::read(&self.repo.common_dir)?;
+        let keys = ["id", "branch", "base", "fork", "ahead", "worktree", "doing", "path"];
+        Ok(keys.iter().filter_map(|k| Some(((*k).to_owned(), config.value("agent", Some(name), k)?))).collect())
     }
 
     /// Writes a registration as it now is, durably.
@@ -278,7 +286,7 @@ impl State {
                 let before = there.map_or(Ok(None), |b| self.objects.blob(&b))?.unwrap_or_default();
                 let after = edit(&before);
                 if after != before {
-                    written.push((key.clone(), self.objects.write_blob(&after)?));
+                    written.push((key.clone(), after));
                 }
             }
             if written.is_empty() {

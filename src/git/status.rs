@@ -4,12 +4,13 @@
 //! Whatever this reading does not know for certain (filters, line-ending rules, sparse or damaged indexes) is asked of
 //! the git program in a sterile git dir instead.
 
+use super::ignore::Ignores;
 use super::objects::{Objects, from_gix};
 use super::repo::Repo;
 use super::sterile;
 use super::{Error, Result};
 use crate::model::agent::Oid;
-use gix::bstr::{BStr, ByteSlice as _};
+use gix::bstr::ByteSlice as _;
 use gix::index::entry::{Flags, Mode};
 use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::stat::{FileStat, Mode as Perm, SFlag, fstatat};
@@ -394,29 +395,12 @@ impl Walk<'_> {
 
     /// Which of the unknown names are ignored, and the files below the directories that are not.
     fn untracked(&mut self, unknown: Vec<RelPath>) -> Result<()> {
-        use gix::worktree::stack::{State, state};
-        let parse = gix::ignore::search::Ignore::default();
-        let mut buf = Vec::with_capacity(512);
-        let user = super::config_file::user_settings();
-        let excludes = self.repo.excludes.clone().unwrap_or_else(|| user.excludes.clone());
-        let globals = gix::ignore::Search::from_git_dir(&self.repo.common_dir, Some(excludes), &mut buf, parse)
-            .map_err(|e| Error::Object(e.to_string()))?;
-        let source = state::ignore::Source::WorktreeThenIdMappingIfNotSkipped;
-        let ignore = state::Ignore::new(Default::default(), globals, None, source, parse);
-        let case = gix::glob::pattern::Case::Sensitive;
-        let state = State::IgnoreStack(ignore);
-        let mappings = state.id_mappings_from_index(self.index, self.index.path_backing(), case);
-        let mut stack = gix::worktree::Stack::new(self.place.worktree, state, case, buf, mappings);
-        let objects = self.objects.local();
+        let mut ignores = Ignores::new(self.repo, self.objects, self.place.worktree, self.index)?;
         let mut todo = unknown;
         while let Some(path) = todo.pop() {
             let is_dir = path.ends_with(b"/");
             let trimmed = path.strip_suffix(b"/").unwrap_or(&path);
-            let mode = if is_dir { Mode::DIR } else { Mode::FILE };
-            let platform = stack
-                .at_entry(BStr::new(trimmed), Some(mode), &objects.objects)
-                .map_err(|e| Error::Object(e.to_string()))?;
-            if platform.is_excluded() {
+            if ignores.is_ignored(trimmed, is_dir)? {
                 continue;
             }
             if !is_dir {
@@ -467,6 +451,14 @@ pub(super) fn checked_out(sub: &Path) -> Option<Oid> {
     }
     let packed = std::fs::read_to_string(common.join("packed-refs")).ok()?;
     packed.lines().filter_map(|l| l.split_once(' ')).find(|(_, n)| *n == name).and_then(|(id, _)| Oid::parse(id))
+}
+
+/// Whether anything may make stored and checked-out bytes differ: attributes, or settings of the user's.
+pub fn may_convert(repo: &Repo, place: &Place<'_>) -> bool {
+    place.worktree.join(".gitattributes").exists()
+        || repo.common_dir.join("info/attributes").exists()
+        || repo.settings().is_ok_and(|all| all.iter().any(|(_, k, v)| k == "core.autocrlf" && v != "false"))
+        || super::config_file::user_settings().converts
 }
 
 /// The submodules in the index.

@@ -235,6 +235,11 @@ pub(super) fn excludes_file(repo: &Repo) -> Result<PathBuf> {
 
 /// `git status` of a worktree, asked of the program with nothing of the repository's running.
 pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
+    ask_status(&for_status(repo, place, rules)?, place)
+}
+
+/// A sterile dir in which `place` is looked at under `rules`.
+pub(super) fn for_status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Sterile> {
     let mut config = String::from("[core]\nfsmonitor = false\nuntrackedCache = false\n");
     let common = super::config_file::read(&repo.common_dir)?;
     if common.value("core", None, "filemode").is_some_and(|v| v == "false") {
@@ -259,20 +264,21 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
         files::write_atomic(&sterile.dir.join("HEAD"), format!("{head}\n").as_bytes())?;
     }
     sterile.copy_index(repo, place, &sterile.dir.join("index"))?;
-    if rules == Rules::AsUserSees {
+    if let Some(excludes) = excludes {
+        // Where git looks by itself.
+        files::ensure_private_dir(&sterile.dir.join("git"))?;
+        copy(&excludes, &sterile.dir.join("git/ignore"))?;
         copy(&repo.common_dir.join("info/exclude"), &sterile.dir.join("info/exclude"))?;
         copy(&repo.common_dir.join("info/attributes"), &sterile.dir.join("info/attributes"))?;
         copy(&repo.common_dir.join("info/sparse-checkout"), &sterile.dir.join("info/sparse-checkout"))?;
     }
-    let mut call = sterile.call(place.worktree, Vec::<&str>::new());
-    if let Some(path) = excludes {
-        let mut arg = std::ffi::OsString::from("core.excludesFile=");
-        arg.push(path);
-        call.arg("-c").arg(arg);
-    }
-    for a in ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=all", "--no-renames"] {
-        call.arg(a);
-    }
+    Ok(sterile)
+}
+
+/// The status of `place` in a dir that was made for it.
+pub(super) fn ask_status(sterile: &Sterile, place: &Place<'_>) -> Result<Changes> {
+    let args = ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=all", "--no-renames"];
+    let call = sterile.call(place.worktree, args);
     parse_status(&call.within(Duration::from_secs(120)).run()?)
 }
 

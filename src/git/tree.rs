@@ -42,7 +42,14 @@ pub struct Snapshot {
     pub unmerged: bool,
     /// Paths whose content could not be told, and why.
     pub doubtful: BTreeMap<RelPath, String>,
+    /// The same looking as `status`; `None` where git did it.
+    pub changes: Option<status::Changes>,
 }
+
+/// A larger file is not read: what is in it is *doubtful*.
+const LARGEST: u64 = 16 << 20;
+/// Nor is more than this of one worktree: it would be held in memory.
+const MOST: u64 = 128 << 20;
 
 /// What a path becomes; `None` where it goes.
 type Edits = BTreeMap<RelPath, Edit>;
@@ -59,6 +66,7 @@ pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
         tracing::debug!(%e, "the program reads this worktree");
         None
     });
+    let changes = seen.as_ref().map(|s| s.changes.clone());
     let tree = match seen.filter(|s| is_plain(store, s)) {
         Some(seen) if !seen.changes.conflicted.is_empty() => None,
         Some(seen) => match edits(store, place, &seen, &mut doubtful)? {
@@ -68,7 +76,14 @@ pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
         None => by_git::tree(store, place, &mut doubtful)?,
     };
     let Some(tree) = tree else {
-        return Ok(Snapshot { tree: commit.tree, commit: head.clone(), dirty: true, unmerged: true, doubtful });
+        return Ok(Snapshot {
+            tree: commit.tree,
+            commit: head.clone(),
+            dirty: true,
+            unmerged: true,
+            doubtful,
+            changes,
+        });
     };
     let mut parents = vec![head.clone()];
     let merging = files::read_limited(&place.admin.join("MERGE_HEAD"), 1 << 16)?.unwrap_or_default();
@@ -76,7 +91,7 @@ pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
     let dirty = tree != commit.tree || !doubtful.is_empty();
     let wrapped =
         if tree == commit.tree && parents.len() == 1 { head.clone() } else { store.commit(&tree, &parents)? };
-    Ok(Snapshot { dirty: dirty || parents.len() > 1, tree, commit: wrapped, unmerged: false, doubtful })
+    Ok(Snapshot { dirty: dirty || parents.len() > 1, tree, commit: wrapped, unmerged: false, doubtful, changes })
 }
 
 /// Whether the index says everything in the way that is read here.
@@ -96,7 +111,7 @@ fn edits(
     seen: &Seen,
     doubtful: &mut BTreeMap<RelPath, String>,
 ) -> Result<Option<Edits>> {
-    let mut disk = Disk { top: place.worktree, dirs: HashMap::new() };
+    let mut disk = Disk { top: place.worktree, dirs: HashMap::new(), left: MOST };
     let mut edits = Edits::new();
     let mut to_convert: Vec<&RelPath> = Vec::new();
     let changed = seen.changes.modified.iter().chain(&seen.changes.untracked);
@@ -139,6 +154,10 @@ fn edits(
             Ok(Found::Repository(None)) => {}
             Ok(Found::Nothing) if path.ends_with(b"/") => return Ok(None),
             Ok(Found::Nothing) => drop(edits.insert(path.clone(), None)),
+            Ok(Found::TooLarge) => {
+                doubtful.insert(path.clone(), "it is too large to look into".into());
+                edits.insert(path.clone(), as_indexed);
+            }
             Ok(Found::Special) => drop(edits.insert(path.clone(), as_indexed)),
             Err(e) => {
                 doubtful.insert(path.clone(), format!("it cannot be read: {e}"));
@@ -168,6 +187,8 @@ enum Found {
         executable: bool,
     },
     Link(Vec<u8>),
+    /// Too large to be read.
+    TooLarge,
     /// A directory that is a repository of its own, with the commit it has checked out.
     Repository(Option<Oid>),
     /// Neither file, link nor directory.
@@ -180,6 +201,8 @@ enum Found {
 struct Disk<'a> {
     top: &'a Path,
     dirs: HashMap<Vec<u8>, bool>,
+    /// How many bytes may still be read.
+    left: u64,
 }
 
 impl Disk<'_> {
@@ -207,6 +230,10 @@ impl Disk<'_> {
             Err(e) => return Err(e),
         };
         if meta.is_file() {
+            let Some(left) = self.left.checked_sub(meta.len()).filter(|_| meta.len() <= LARGEST) else {
+                return Ok(Found::TooLarge);
+            };
+            self.left = left;
             let executable = meta.permissions().mode() & 0o100 != 0;
             return Ok(Found::File { bytes: std::fs::read(&file)?, executable });
         }

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 /// One linked worktree as its admin directory describes it.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Git's id: the name of the admin directory.
+    /// Git's id: the name of the admin directory. One that is not text is shown so, and names no registered worktree.
     pub id: String,
     /// The admin directory.
     pub admin: PathBuf,
@@ -48,37 +48,45 @@ pub enum Link {
     Broken(String),
 }
 
-/// All linked worktrees.
+/// All linked worktrees, in the order of git's ids.
 pub fn list(repo: &Repo) -> Result<Vec<Entry>> {
+    Ok(admins(repo)?.into_iter().filter_map(|admin| read_at(repo, admin)).collect())
+}
+
+/// The admin directories of all linked worktrees, sorted.
+fn admins(repo: &Repo) -> Result<Vec<PathBuf>> {
     let dir = repo.common_dir.join("worktrees");
     let entries = match std::fs::read_dir(&dir) {
         Ok(d) => d,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(because("read", &dir)(e).into()),
     };
-    let mut out = Vec::new();
-    for e in entries.filter_map(std::result::Result::ok) {
-        if let Ok(id) = e.file_name().into_string()
-            && let Some(entry) = read(repo, &id)?
-        {
-            out.push(entry);
-        }
-    }
-    out.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut out: Vec<PathBuf> = entries.filter_map(std::result::Result::ok).map(|e| e.path()).collect();
+    out.sort();
     Ok(out)
+}
+
+/// The top of the tree that the admin directory `admin` is linked with.
+fn linked_tree(admin: &Path) -> Option<PathBuf> {
+    let link = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default()?;
+    let link = Path::new(std::ffi::OsStr::from_bytes(link.trim_ascii_end())).to_owned();
+    let dot_git = normalize(&if link.is_absolute() { link } else { admin.join(link) });
+    Some(dot_git.parent().unwrap_or(&dot_git).to_owned())
 }
 
 /// The entry with git's id `id`; `None` where there is none or it holds no link.
 pub fn read(repo: &Repo, id: &str) -> Result<Option<Entry>> {
-    let admin = repo.common_dir.join("worktrees").join(id);
-    let Some(link) = files::read_limited(&admin.join("gitdir"), 1 << 16).unwrap_or_default() else { return Ok(None) };
-    let link = Path::new(std::ffi::OsStr::from_bytes(link.trim_ascii_end())).to_owned();
-    let dot_git = normalize(&if link.is_absolute() { link } else { admin.join(link) });
-    let path = dot_git.parent().unwrap_or(&dot_git).to_owned();
+    Ok(read_at(repo, repo.common_dir.join("worktrees").join(id)))
+}
+
+/// The entry in the admin directory `admin`.
+fn read_at(repo: &Repo, admin: PathBuf) -> Option<Entry> {
+    let path = linked_tree(&admin)?;
     let locked = files::read_limited(&admin.join("locked"), 1 << 12)
         .unwrap_or_default()
         .map(|b| String::from_utf8_lossy(&b).trim_end().to_owned());
-    Ok(Some(Entry { id: id.to_owned(), head: head(repo, &admin), admin, path, locked }))
+    let id = admin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Some(Entry { id, head: head(repo, &admin), admin, path, locked })
 }
 
 /// What `admin` (or the common directory, for the main worktree) has checked out.
@@ -162,10 +170,51 @@ pub fn relink(kept: &Path, admin: &Path, tree: &Path, path: &Path) -> Result<()>
     Ok(())
 }
 
+/// Makes a worktree that git has just made durable: its links, its index, its branch. git syncs none of them; the files that
+/// were checked out are in the commit.
+pub fn sync(repo: &Repo, entry: &Entry, branch: &str) -> Result<()> {
+    let files = ["HEAD", "commondir", "gitdir", "index", "locked"].map(|n| entry.admin.join(n));
+    for file in files.iter().chain([&entry.path.join(".git")]) {
+        if let Ok(f) = std::fs::File::open(file) {
+            f.sync_all().map_err(because("sync", file))?;
+        }
+    }
+    let above = [entry.admin.parent(), entry.path.parent()];
+    for dir in above.into_iter().flatten().chain([entry.admin.as_path(), &entry.path]) {
+        files::sync_dir(dir)?;
+    }
+    super::refs::sync(repo, branch)
+}
+
+/// Makes at `admin` what git keeps of the worktree at `path`, as if it had just checked out `branch` there: the files stay
+/// as they are. With the token of its agent.
+pub fn rebuild(repo: &Repo, admin: &Path, path: &Path, branch: &str, token: &str) -> Result<()> {
+    std::fs::create_dir_all(admin).map_err(because("create", admin))?;
+    let link = [path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
+    let head = format!("ref: {branch}\n");
+    let files: [(&str, &[u8]); 4] = [
+        ("commondir", b"../..\n"),
+        ("gitdir", &link),
+        ("HEAD", head.as_bytes()),
+        ("agents-token", &[token.as_bytes(), b"\n"].concat()),
+    ];
+    for (name, text) in files {
+        write_link(&admin.join(name), text)?;
+    }
+    // Left by one that was killed in the middle of this: nobody else knows this directory.
+    let _ = std::fs::remove_file(admin.join("index.lock"));
+    if let Some(tip) = super::refs::read(repo, branch)? {
+        repo.call_in(path, admin, ["read-tree", &tip.0]).run()?;
+    }
+    // 1: some are other than in the commit.
+    repo.call_in(path, admin, ["update-index", "-q", "--refresh"]).output()?;
+    Ok(())
+}
+
 /// Link files are git's: readable by whoever may read the rest.
 fn write_link(file: &Path, text: &[u8]) -> Result<()> {
     let mode = std::fs::metadata(file).map_or(0o644, |m| m.permissions().mode() & 0o777);
-    files::write_atomic(file, text)?;
+    files::write_durable(file, text)?;
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).map_err(because("write", file))?;
     Ok(())
 }
@@ -211,17 +260,27 @@ pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason:
         call = repo.call(["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", reason]);
         call.arg(path).arg(short);
     }
-    call.within(std::time::Duration::from_secs(60)).run().map(drop)
+    let mark = super::locks::Mark::of_ref(repo, branch);
+    let result = call.within(std::time::Duration::from_secs(60)).run().map(drop);
+    mark.end(&result);
+    result
 }
 
-/// The entry whose tree is at `path`.
+/// The entry whose tree is at `path`. Only links are read of the others: there may be hundreds.
 pub fn find_by_path(repo: &Repo, path: &Path) -> Result<Option<Entry>> {
-    Ok(list(repo)?.into_iter().find(|e| e.path == path || same(&e.path, path)))
+    let is_it = |admin: &Path| linked_tree(admin).is_some_and(|p| p.file_name() == path.file_name() && same(&p, path));
+    // Git's id is the folder's name, with a number behind it where that was taken.
+    let likely = path.file_name().map(|name| repo.common_dir.join("worktrees").join(name)).filter(|a| is_it(a));
+    let admin = match likely {
+        Some(admin) => Some(admin),
+        None => admins(repo)?.into_iter().find(|a| is_it(a)),
+    };
+    Ok(admin.and_then(|a| read_at(repo, a)))
 }
 
 /// Locks the entry with a reason of ours, replacing only a lock in our own form.
 pub fn lock(entry: &Entry, reason: &str) -> Result<()> {
-    Ok(files::write_atomic(&entry.admin.join("locked"), reason.as_bytes())?)
+    Ok(files::write_durable(&entry.admin.join("locked"), reason.as_bytes())?)
 }
 
 /// Removes the lock of ours, and only a lock that says `expected`.
@@ -230,7 +289,8 @@ pub fn unlock(entry: &Entry, expected: impl Fn(&str) -> bool) -> Result<()> {
     match files::read_limited(&path, 1 << 12)? {
         Some(b) if expected(String::from_utf8_lossy(&b).trim_end()) => {
             std::fs::remove_file(&path).map_err(because("unlock", &path))?;
-            Ok(())
+            // One that came back after a power cut would be empty, and nobody's of ours.
+            Ok(files::sync_dir(&entry.admin)?)
         }
         _ => Ok(()),
     }

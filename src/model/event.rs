@@ -41,6 +41,16 @@ pub enum Kind {
     Other(String),
 }
 
+impl Kind {
+    /// The word in the journal.
+    pub fn word(&self) -> std::borrow::Cow<'static, str> {
+        match serde_json::to_value(self) {
+            Ok(Value::String(word)) => word.into(),
+            _ => "".into(),
+        }
+    }
+}
+
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {

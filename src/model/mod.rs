@@ -5,6 +5,7 @@ pub mod event;
 pub mod flags;
 pub mod meet;
 pub mod overlap;
+pub mod symbols;
 pub mod task;
 pub mod tasks;
 pub mod text;

@@ -104,6 +104,8 @@ pub struct Side {
     pub unmerged: bool,
     /// Paths whose content could not be told, with the reason.
     pub doubtful: BTreeMap<Vec<u8>, String>,
+    /// How many paths are modified, untracked and in conflict, where somebody counted.
+    pub counts: Option<(usize, usize, usize)>,
 }
 
 impl Side {
@@ -118,6 +120,7 @@ impl Side {
             dirty: false,
             unmerged: false,
             doubtful: BTreeMap::new(),
+            counts: None,
         }
     }
 
@@ -133,6 +136,7 @@ impl Side {
             dirty: false,
             unmerged: false,
             doubtful: BTreeMap::new(),
+            counts: None,
         }
     }
 }
@@ -153,8 +157,10 @@ pub struct Meeting {
     pub a_lines: Vec<Lines>,
     /// The same in the other's.
     pub b_lines: Vec<Lines>,
-    /// The definition both changed.
+    /// The definition both changed, or the one side changed and the other begins to use.
     pub symbol: Option<String>,
+    /// The other side's path, where it is another one.
+    pub other: Option<Vec<u8>>,
 }
 
 /// What two sides are to each other.
@@ -189,6 +195,9 @@ impl Pair {
     pub fn swapped(mut self) -> Pair {
         for m in &mut self.meetings {
             std::mem::swap(&mut m.a_lines, &mut m.b_lines);
+            if let Some(other) = &mut m.other {
+                std::mem::swap(&mut m.path, other);
+            }
         }
         for t in &mut self.twins {
             std::mem::swap(&mut t.0, &mut t.1);
@@ -226,21 +235,25 @@ pub struct Step {
     pub side: usize,
     /// Those before it that it conflicts with.
     pub conflicts_with_landed: Vec<usize>,
+    /// Its rivals, which stay out because this one lands.
+    pub instead_of: Vec<usize>,
     /// Where landing it on what has landed before stops; empty where it does not.
     pub stops: Vec<Vec<u8>>,
     /// Why that could not be told.
     pub unknown: Option<String>,
 }
 
-/// The order to try, by what is known of pairs: what meets fewest first, then the given order; the first of each group
-/// stands for all of it.
-pub fn landing_order(sides: &[Side], pairs: &[Pair]) -> Vec<usize> {
+/// The order to try, by what is known of pairs: what meets fewest first, then the given order. Of the rivals of a group
+/// one lands: of those with the lowest `rank` the one that stops least.
+pub fn landing_order(sides: &[Side], pairs: &[Pair], rank: &dyn Fn(usize) -> u8) -> Vec<usize> {
     let mut meets = vec![std::collections::BTreeSet::new(); sides.len()];
     for p in pairs.iter().filter(|p| p.conflicts()) {
         meets[p.a].insert(p.b);
         meets[p.b].insert(p.a);
     }
-    let mut left: Vec<usize> = (0..sides.len()).filter(|i| sides[*i].commit.is_ok()).collect();
+    let known: Vec<usize> = (0..sides.len()).filter(|i| sides[*i].commit.is_ok()).collect();
+    let better = |i: usize, j: usize| i != j && same_group(&sides[i], &sides[j]) && rank(j) < rank(i);
+    let mut left: Vec<usize> = known.iter().copied().filter(|i| !known.iter().any(|j| better(*i, *j))).collect();
     let mut out: Vec<usize> = Vec::new();
     while !left.is_empty() {
         let cost = |i: &usize| {
@@ -277,13 +290,17 @@ mod tests {
 
     #[test]
     fn what_meets_nobody_lands_first_and_the_one_that_meets_all_last() {
-        let order = landing_order(&sides(&[None, None, None]), &[conflict(0, 1), conflict(0, 2)]);
+        let order = landing_order(&sides(&[None, None, None]), &[conflict(0, 1), conflict(0, 2)], &|_| 0);
         assert_eq!(order, [1, 2, 0]);
     }
 
     #[test]
-    fn of_rivals_one_lands() {
-        let order = landing_order(&sides(&[Some("g"), None, Some("g")]), &[conflict(0, 1)]);
-        assert_eq!(order, [2, 1]);
+    fn of_rivals_one_lands_the_best_of_them_and_of_those_the_one_that_stops_least() {
+        let sides = sides(&[Some("g"), None, Some("g"), Some("g")]);
+        let order = |pairs: &[Pair], ranks: [u8; 4]| landing_order(&sides, pairs, &|i| ranks[i]);
+        assert_eq!(order(&[], [0; 4]), [0, 1]);
+        assert_eq!(order(&[conflict(0, 1)], [0; 4]), [2, 1]);
+        assert_eq!(order(&[conflict(0, 1)], [0, 0, 1, 1]), [0, 1]);
+        assert_eq!(order(&[], [2, 0, 1, 0]), [1, 3]);
     }
 }

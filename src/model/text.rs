@@ -115,6 +115,29 @@ fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// The first character that a person would not see, or that changes how the rest is shown. Text that is approved by
+/// reading it must not contain any.
+pub fn invisible(s: &str) -> Option<char> {
+    s.chars().find(|c| (c.is_control() && !matches!(c, '\t' | '\n')) || is_invisible(*c))
+}
+
+/// `s` for a message about a value: one line, what is invisible escaped, cut after 80 characters.
+pub fn shown(s: &str) -> String {
+    let mut out = String::new();
+    for (n, c) in s.chars().enumerate() {
+        if n == 80 {
+            out.push('…');
+            break;
+        }
+        if c.is_control() || is_invisible(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// One word of a command for a person to copy: as it is where no shell reads anything into it, else in single quotes.
 pub fn shell_word(word: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_alphanumeric() || "_./@%+=:,-".contains(c);
@@ -238,6 +261,12 @@ fn ends_sentence(word: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_message_shows_what_is_hidden() {
+        assert_eq!(shown("a\u{202e}b\u{1b}[2J\n"), "a\\u{202e}b\\u{1b}[2J\\n");
+        assert_eq!(shown(&"x".repeat(200)).chars().count(), 81);
+    }
 
     #[test]
     fn a_word_for_a_shell_is_that_word() {

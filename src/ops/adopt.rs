@@ -35,6 +35,8 @@ pub enum What {
         /// The local branch, short.
         branch: String,
     },
+    /// An agent whose registration is damaged: its name.
+    Damaged(String),
 }
 
 /// What was adopted.
@@ -48,7 +50,10 @@ pub struct Adopted {
 
 /// Finds what `word` means.
 pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
-    let managed = ctx.state.registrations()?.0;
+    let (managed, damaged) = ctx.state.registrations()?;
+    if damaged.iter().any(|d| d == word) {
+        return Ok(What::Damaged(word.to_owned()));
+    }
     // One whose adoption was cut short is adopted again.
     let (cut_short, managed): (Vec<Registration>, Vec<Registration>) =
         managed.into_iter().partition(|r| is_cut_short(ctx, r));
@@ -145,6 +150,12 @@ fn remote(ctx: &Context) -> Result<String> {
 
 /// Adopts it: registered, with a worktree made where there is none.
 pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What) -> Result<Adopted> {
+    if let What::Damaged(name) = &what {
+        let held = ctx.state.lock()?;
+        let reg = super::rebuild::rebuild(ctx, &held, name)?;
+        let path = identity::entry_of(ctx, &reg)?.map(|e| e.path).or(reg.path);
+        return Ok(Adopted { name: name.clone(), path: path.unwrap_or_default() });
+    }
     let what = match what {
         What::Request { remote, reference, branch } => {
             let full = format!("refs/heads/{branch}");
@@ -185,6 +196,12 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
     let (branch, entry) = match what {
         What::Worktree(entry) => match &entry.head {
             worktree::Head::Branch(b) => {
+                if entry.admin.file_name().is_none_or(|n| n.to_str().is_none()) {
+                    return Err(Error::refused(
+                        format!("git's name for the worktree at '{}' is not plain text", entry.path.display()),
+                        "'git worktree add' with another name, then adopt that one",
+                    ));
+                }
                 if entry.link() != worktree::Link::Good {
                     return Err(Error::refused(
                         format!("'{}' and its git directory do not belong together", entry.path.display()),
@@ -199,7 +216,7 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
             }
         },
         What::Branch(b) => (b, None),
-        What::Remote(_) | What::Request { .. } => unreachable!("made a branch above"),
+        What::Remote(_) | What::Request { .. } | What::Damaged(_) => unreachable!("made a branch above"),
     };
     let tip = refs::read(ctx.repo(), &branch)?
         .ok_or_else(|| Error::refused("the branch has no commit", "git commit first"))?;

@@ -1,6 +1,7 @@
 //! The public shapes of `status --json`: documented, versioned, only ever added to.
 
 use crate::model::agent::{BranchState, Name, Oid, Origin, Permission, RunState, Zombie};
+use crate::model::overlap::Level;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -175,13 +176,15 @@ pub struct Logs {
     pub app: Option<JsonPath>,
 }
 
-/// The worst overlap of an agent.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+/// The worst overlap of a party.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OverlapAnswer {
-    /// The level; `null` until it has been judged.
-    pub level: Option<String>,
-    /// With whom.
+    /// The level; `null` where nobody's is known.
+    pub level: Option<Level>,
+    /// With whom it is at that level.
     pub with: Vec<String>,
+    /// Those of whom it could not be told, or not in time: never to be read as free.
+    pub unknown: Vec<String>,
 }
 
 /// One agent in `status --json`.
@@ -248,6 +251,16 @@ pub struct UnmanagedAnswer {
     pub branch: Option<String>,
 }
 
+/// A registration that cannot be read.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "documented in the manual's table of status fields")]
+pub struct DamagedAnswer {
+    pub name: String,
+    pub reason: String,
+    /// The command that writes it anew.
+    pub mend: Option<String>,
+}
+
 /// A batch.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "documented in the manual's table of status fields")]
@@ -280,6 +293,7 @@ pub struct StatusAnswer {
     pub agents: Vec<AgentAnswer>,
     pub checkouts: Vec<CheckoutAnswer>,
     pub unmanaged: Vec<UnmanagedAnswer>,
+    pub damaged: Vec<DamagedAnswer>,
     pub batches: Vec<BatchAnswer>,
     pub holds: Vec<HoldAnswer>,
 }

@@ -9,6 +9,7 @@ use super::record::{Record, RunDir};
 use super::unfinished::{self, Since};
 use super::{Context, Error, Result};
 use crate::git::command::Call;
+use crate::git::locks::Mark;
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, worktree};
 use crate::model::agent::{Name, Oid, RunState, Slug};
@@ -137,7 +138,7 @@ pub fn materialize(
     let path = reg.path.clone().unwrap_or_else(|| plan.path.clone());
     if reg.doing.as_deref() == Some("create") {
         let held = ctx.state.lock()?;
-        let half_made = worktree::list(ctx.repo())?.iter().any(|e| e.path == path) || path.symlink_metadata().is_ok();
+        let half_made = path.symlink_metadata().is_ok() || worktree::find_by_path(ctx.repo(), &path)?.is_some();
         if half_made || refs::read(ctx.repo(), &reg.branch)?.is_some() {
             unfinished::undo(ctx, &held, reg, Since::Earlier)?;
         }
@@ -176,6 +177,7 @@ pub fn materialize(
             }
             return Err(e);
         }
+        worktree::sync(ctx.repo(), &entry, &reg.branch)?;
         reg.doing = None;
         reg.path = None;
         let held = ctx.state.lock()?;
@@ -212,6 +214,7 @@ fn check_out_existing(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> 
     drop(held);
     let tip = refs::read(ctx.repo(), &reg.branch)?.unwrap_or_else(|| reg.fork.clone());
     checkout(ctx, &Registration { fork: tip, ..reg.clone() }, &entry, plan, &mut |_| {})?;
+    worktree::sync(ctx.repo(), &entry, &reg.branch)?;
     // The lock before the last step: a kill between the two leaves something that is seen to be unfinished.
     unlock_worktree(ctx, reg)?;
     reg.doing = None;
@@ -280,8 +283,10 @@ fn fill(ctx: &Context, reg: &Registration, entry: &worktree::Entry) -> Result<()
         .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
         .env("GIT_WORK_TREE", &entry.path)
         .env_remove("GIT_NO_LAZY_FETCH");
-    let Err(e) = reset.run() else { return Ok(()) };
-    refs::heal_killed(ctx.repo(), &reg.branch, &e);
+    let mark = Mark::of_worktree(ctx.repo(), &entry.admin, &reg.branch);
+    let result = reset.run();
+    mark.end(&result);
+    let Err(e) = result else { return Ok(()) };
     let text = e.to_string();
     let hint = filter_hint(ctx, &reg.fork, &text);
     Err(Error::Refused { what: format!("could not check out '{}': {text}", reg.name), hint })

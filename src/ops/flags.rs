@@ -6,6 +6,7 @@ use super::report::{FileAnswer, Flag};
 use super::{Context, Result};
 use crate::model::agent::Oid;
 use crate::model::flags;
+use crate::model::units::count;
 use std::os::unix::ffi::OsStrExt as _;
 
 /// A binary file of this many bytes stays in the history for ever.
@@ -16,7 +17,9 @@ pub fn of(ctx: &Context, a: &Agent, files: &[FileAnswer]) -> Vec<Flag> {
     let mut out = Vec::new();
     if let Some(r) = &a.record {
         if r.denied > 0 {
-            out.push(Flag { kind: "denied", text: format!("{} actions were refused to the assistant", r.denied) });
+            let were = if r.denied == 1 { "was" } else { "were" };
+            let text = format!("{} {were} refused to the assistant", count(r.denied as usize, "action"));
+            out.push(Flag { kind: "denied", text });
         }
         for s in &r.survivors {
             out.push(Flag { kind: "survivor", text: format!("a process of it is still running: {s}") });

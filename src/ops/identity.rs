@@ -63,6 +63,19 @@ pub fn unlock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to begin beside a run that lives though its lock is gone: somebody deleted the folder of it.
+pub fn check_alone(ctx: &Context, reg: &Registration) -> Result<()> {
+    let reason = entry_of(ctx, reg)?.and_then(|e| e.locked);
+    let owner = reason.and_then(|r| parse_lock_reason(&r)).filter(|(id, _)| *id == reg.id).map(|(_, owner)| owner);
+    match owner.filter(|o| *o != process::me() && o.is_alive()) {
+        None => Ok(()),
+        Some(o) => Err(Error::refused(
+            format!("'{}' is running (pid {}), though the folder of its run was deleted", reg.name, o.pid),
+            "it makes the folder anew at once; try again",
+        )),
+    }
+}
+
 /// Refuses to start anything in a worktree that is not, or no longer, what was registered.
 pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry> {
     let wrong = |what: String| Error::refused(what, format!("git agents show {}", reg.name.typed()));
@@ -70,7 +83,24 @@ pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry>
     match entry.link() {
         worktree::Link::Good => {}
         worktree::Link::Missing => {
-            return Err(wrong(format!("the directory of '{}' is missing: '{}'", reg.name, entry.path.display())));
+            let what = format!("the directory of '{}' is gone: '{}'", reg.name, entry.path.display());
+            if let Some(now) = super::moved::tree(ctx, reg, Some(&entry.path)) {
+                let mend = super::moved::command(ctx, std::slice::from_ref(&now));
+                let hint = format!("it was moved to '{}'; '{mend}' mends that", now.display());
+                return Err(Error::refused(what, hint));
+            }
+            let name = reg.name.typed();
+            let prefix = format!("refs/agents/auto/{}/", reg.id);
+            let number = |name: &String| name.rsplit('/').next().and_then(|n| n.parse::<u64>().ok());
+            let kept = refs::list(ctx.repo(), &[&prefix])?.into_keys().max_by_key(number);
+            let kept = kept.map(|r| format!("; what was not committed is in '{r}' as it was captured last"));
+            return Err(Error::refused(
+                what,
+                format!(
+                    "'git agents rm {name}', then 'git agents restore {name}' bring back what was committed{}",
+                    kept.unwrap_or_default()
+                ),
+            ));
         }
         worktree::Link::Broken(why) => {
             return Err(wrong(format!("the directory of '{}' {why}: '{}'", reg.name, entry.path.display())));

@@ -2,7 +2,8 @@
 
 use super::answer::*;
 use super::identity;
-use super::record::{Record, RunDir, stand};
+use super::overlap::summary::{self, Summary};
+use super::record::{Record, RunDir, is_creation, stand};
 use super::{Context, Result, create};
 use crate::git::state::Registration;
 use crate::git::status::{self, Place};
@@ -176,10 +177,26 @@ pub fn status(
     only: &dyn Fn(&Agent) -> bool,
     base: Option<String>,
 ) -> Result<StatusAnswer> {
+    // What is wrong with comparing keeps nobody from a listing.
+    let met = summary::summary(ctx, inv).unwrap_or_else(|e| {
+        tracing::debug!(%e, "no overlap");
+        Default::default()
+    });
+    status_with(ctx, inv, only, base, &met)
+}
+
+/// The same with what was compared before: the trees that were looked at for it are not looked at again.
+pub fn status_with(
+    ctx: &Context,
+    inv: &Inventory,
+    only: &dyn Fn(&Agent) -> bool,
+    base: Option<String>,
+    met: &Summary,
+) -> Result<StatusAnswer> {
     let chosen: Vec<&Agent> = inv.agents.iter().filter(|a| only(a)).collect();
     let landed = super::safe::landed_all(ctx, inv, &chosen)?;
     let with_landed: Vec<(&Agent, Option<Oid>)> = chosen.into_iter().zip(landed).collect();
-    let agents = in_parallel(&with_landed, |(a, landed)| answer(ctx, inv, a, landed.clone()))?;
+    let agents = in_parallel(&with_landed, |(a, landed)| answer(ctx, inv, a, landed.clone(), met))?;
     let managed: Vec<&Path> = inv.agents.iter().filter_map(Agent::path).collect();
     let mut checkouts = Vec::new();
     if let Some(main) = &ctx.repo().main_worktree {
@@ -189,8 +206,8 @@ pub fn status(
         checkouts.push(CheckoutAnswer {
             worktree: main.as_path().into(),
             branch,
-            dirty: dirty(ctx, &place).ok(),
-            overlap: None,
+            dirty: dirty(ctx, &place, met).ok(),
+            overlap: met.checkouts.get(main.as_path()).cloned(),
         });
     }
     let unmanaged = inv
@@ -206,9 +223,15 @@ pub fn status(
         agents,
         checkouts,
         unmanaged,
+        damaged: inv.damaged.iter().map(|name| damaged(ctx, name)).collect(),
         batches: batches(inv),
         holds: super::hold::answers(ctx, inv),
     })
+}
+
+fn damaged(ctx: &Context, name: &str) -> DamagedAnswer {
+    let refusal = super::rebuild::refusal(ctx, name);
+    DamagedAnswer { name: name.to_owned(), reason: refusal.to_string(), mend: refusal.hint() }
 }
 
 fn head_commit(inv: &Inventory, head: &worktree::Head) -> (Option<String>, Option<Oid>) {
@@ -248,8 +271,17 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> Result<R> + 
     found.into_iter().map(|(_, r)| r).collect()
 }
 
-fn dirty(ctx: &Context, place: &Place<'_>) -> Result<Dirty> {
-    let c = status::changes(ctx.repo(), &ctx.state.objects, place)?;
+fn dirty(ctx: &Context, place: &Place<'_>, met: &Summary) -> Result<Dirty> {
+    if let Some(counted) = met.dirty.get(place.worktree)
+        && (counted.modified == 0 || !status::may_convert(ctx.repo(), place))
+    {
+        return Ok(counted.clone());
+    }
+    let mut c = status::changes(ctx.repo(), &ctx.state.objects, place)?;
+    if !c.modified.is_empty() && status::may_convert(ctx.repo(), place) {
+        let phantoms = crate::git::endings::phantoms(ctx.repo(), place, &c.modified)?;
+        c.modified.retain(|p| !phantoms.contains(p));
+    }
     Ok(Dirty { modified: c.modified.len(), untracked: c.untracked.len(), conflicted: c.conflicted.len() })
 }
 
@@ -267,7 +299,7 @@ fn ahead_and_behind(
 }
 
 /// Everything about one agent.
-pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) -> Result<AgentAnswer> {
+pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, met: &Summary) -> Result<AgentAnswer> {
     let mut findings = Vec::new();
     if let Some(why) = &a.damaged {
         findings.push(why.clone());
@@ -275,20 +307,55 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     let link = a.entry.as_ref().map(worktree::Entry::link);
     let mut zombie = None;
     let live = a.run.is_alive()?;
+    let stale = super::moved::stale(ctx, a);
     match (&a.entry, &link) {
+        (Some(_), _) if stale.is_some() => {
+            let tree = stale.unwrap_or_default();
+            let mend = super::moved::command(ctx, std::slice::from_ref(&tree));
+            findings.push(format!(
+                "it was moved, or its repository was: it is at '{}'; '{mend}' mends that",
+                tree.display()
+            ));
+        }
+        (Some(e), Some(worktree::Link::Missing)) if super::moved::all_missing(inv) => findings.push(format!(
+            "'{}' is missing, as all the others are; where they were moved, 'git worktree repair' takes the new paths",
+            e.path.display()
+        )),
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
         (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
-        (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => zombie = Some(Zombie::Missing),
+        (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => {
+            zombie = Some(Zombie::Missing);
+            if let Some(tree) = super::moved::tree(ctx, &a.reg, None) {
+                findings.push(format!(
+                    "git's entry of its worktree is gone, its files stand at '{}'; 'git agents rm {name}', then 'git agents \
+                     restore {name}' make it a worktree again",
+                    tree.display(),
+                    name = a.reg.name.typed()
+                ));
+            }
+        }
         _ => {}
     }
     match a.reg.doing.as_deref() {
         Some("remove") => zombie = Some(Zombie::HalfRemoved),
         Some("create" | "checkout") if !live => {
-            let on = if a.task.assistant.is_some() { "'retry' goes on, " } else { "" };
-            findings.push(format!("its creation was cut short; {on}'rm' takes it back"));
+            let name = a.reg.name.typed();
+            let on =
+                if a.task.assistant.is_some() { format!("'git agents retry {name}' goes on, ") } else { String::new() };
+            findings.push(format!("its creation was cut short; {on}'git agents rm {name}' takes it back"));
         }
         Some("adopt") if !live => {
-            findings.push("its adoption was cut short; 'adopt' again goes on, 'rm' takes it back".to_owned());
+            let name = a.reg.name.typed();
+            findings.push(format!(
+                "its adoption was cut short; 'git agents adopt' again goes on, 'git agents rm {name}' takes it back"
+            ));
+        }
+        None if !live && a.record.is_none() && setup_cut_short(a) => {
+            let name = a.reg.name.typed();
+            findings.push(format!(
+                "its setup was cut short, its worktree stands; 'git agents logs --setup {name}' shows how far it came, \
+                 'git agents rm {name}' takes it away"
+            ));
         }
         _ => {}
     }
@@ -305,7 +372,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     let dirty = match (&a.entry, good) {
         (Some(e), true) => {
             let commit = head.as_ref().and_then(|(_, c)| c.as_ref());
-            match dirty(ctx, &Place { worktree: &e.path, admin: &e.admin, head: commit }) {
+            match dirty(ctx, &Place { worktree: &e.path, admin: &e.admin, head: commit }, met) {
                 Ok(d) => Some(d),
                 Err(err) => {
                     findings.push(format!("its changes cannot be read: {err}"));
@@ -372,7 +439,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             ended: record.and_then(|r| r.ended.clone()),
             exit_code: record.and_then(|r| r.exit_code),
             reason: record.and_then(|r| r.reason.clone()),
-            question: record.and_then(|r| r.question.clone()),
+            question: record.and_then(|r| r.question.clone()).filter(|_| asks(a)),
             resume_at: record.and_then(|r| r.resume_at.clone()),
             denied: record.map_or(0, |r| r.denied),
             session: record.and_then(|r| r.session.clone()),
@@ -407,11 +474,24 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             test: None,
             app: None,
         },
-        overlap: None,
+        overlap: met.agents.get(&a.reg.name.0).cloned(),
         zombie,
         disk: None,
         findings,
     })
+}
+
+/// Whether an environment without a run was still being set up: the lock of the command that made it is still there.
+fn setup_cut_short(a: &Agent) -> bool {
+    let ours = |e: &worktree::Entry| e.locked.as_deref().and_then(identity::parse_lock_reason).is_some();
+    a.entry.as_ref().is_some_and(ours)
+        && a.run.live().is_some_and(|r| is_creation(&r, false))
+        && super::plan::read(&a.run).is_some_and(|p| !p.setup.is_empty())
+}
+
+/// Whether somebody still waits for an answer: not once it is given, and not where nobody is left to read it.
+fn asks(a: &Agent) -> bool {
+    matches!(a.state(), Some(RunState::Running | RunState::NeedsInput)) && super::inbox::messages(&a.run).is_empty()
 }
 
 /// The name of an agent by its id; the short id where it is gone.

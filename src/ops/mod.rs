@@ -9,9 +9,11 @@ pub mod hold;
 pub mod identity;
 pub mod inbox;
 pub mod inventory;
+pub mod moved;
 pub mod naming;
 pub mod overlap;
 pub mod plan;
+pub mod rebuild;
 pub mod record;
 pub mod remove;
 pub mod repair;
@@ -21,6 +23,7 @@ pub mod retry;
 pub mod safe;
 pub mod select;
 pub mod start;
+mod trash;
 pub mod typed;
 pub mod unfinished;
 
@@ -86,6 +89,11 @@ impl Error {
             source = s.source();
         }
         out
+    }
+
+    /// The same with the hint behind it, for a place that has room for one line.
+    pub fn with_hint(&self) -> String {
+        self.hint().map_or_else(|| self.words(), |hint| format!("{}; {hint}", self.words()))
     }
 
     /// The next command to type, where there is one.

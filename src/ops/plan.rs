@@ -38,6 +38,9 @@ pub struct RunPlan {
     pub submodules: String,
     /// Approved commands for every new worktree.
     pub setup: Vec<CommandSpec>,
+    /// Seconds the setup commands may take together.
+    #[serde(default)]
+    pub setup_time_s: Option<u64>,
     /// What `retry --cost` allows instead of the task's own limit.
     pub cost_override: Option<f64>,
     /// Scripts in the repository that the approved setup commands name, with the digests they were approved with.
@@ -208,6 +211,7 @@ pub fn run_plan(
         copy_secrets: s.copy_secrets.unwrap_or(false),
         submodules: approved.submodules().word().to_owned(),
         setup: approved.setup().to_vec(),
+        setup_time_s: s.setup_time_s,
         cost_override: None,
         scripts: approved.setup_scripts(),
         assistant_scripts: assistant.map(|name| approved.assistant_scripts(name)).unwrap_or_default(),
@@ -294,7 +298,8 @@ pub fn script_in(worktree: &std::path::Path) -> impl Fn(&str) -> Option<Vec<u8>>
 
 /// Why nothing runs: scripts that are other than approved.
 pub fn not_as_approved(changed: &[String]) -> String {
-    format!("'{}' is not as approved; 'git agents trust' shows what is", changed.join("', '"))
+    let is = if changed.len() == 1 { "is" } else { "are" };
+    format!("'{}' {is} not as approved; 'git agents trust' shows what is", changed.join("', '"))
 }
 
 /// Writes the plan into the run folder.

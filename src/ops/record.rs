@@ -206,9 +206,28 @@ impl RunDir {
         files::write_atomic(&self.file("state.json"), &json(r))
     }
 
-    /// Writes how it ended, durably; from now on this counts.
+    /// Writes how it ended, durably; from now on this counts. On a full disk into the room that was reserved for it.
     pub fn write_exit(&self, r: &Record) -> Result<(), files::Error> {
-        files::write_durable(&self.file("exit.json"), &json(r))
+        let path = self.file("exit.json");
+        match files::write_durable(&path, &json(r)) {
+            Err(e) if e.is_disk_full() => {
+                let mut bytes = json(r);
+                if bytes.len() > RESERVED {
+                    bytes = json(&Record { claim: None, hand_on: None, survivors: Vec::new(), ..r.clone() });
+                }
+                files::write_reserved(&self.file("reserve"), &path, &bytes).map_err(|_| e)
+            }
+            other => other,
+        }
+    }
+
+    /// Takes room on the disk for the record of the end: a full disk must not leave a run without a reason.
+    pub fn reserve(&self) -> Result<(), files::Error> {
+        let path = self.file("reserve");
+        if std::fs::metadata(&path).is_ok_and(|m| m.len() == RESERVED as u64) {
+            return Ok(());
+        }
+        files::write_durable(&path, &[b' '; RESERVED])
     }
 
     /// Takes the record of an earlier end away: a new run begins.
@@ -226,6 +245,9 @@ impl RunDir {
         files::write_atomic(&self.file("pid.json"), &json(a))
     }
 }
+
+/// Bytes that are kept free for the record of the end.
+const RESERVED: usize = 16 << 10;
 
 fn json<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("records are plain JSON")
@@ -250,12 +272,20 @@ pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<
     }
     let gone = |mut r: Record| {
         let rebooted = r.boot != process::boot_id();
-        r.reason = Some(if rebooted { "the machine was restarted".into() } else { "its supervisor was killed".into() });
+        let how = match r.state {
+            _ if rebooted => "the machine was restarted",
+            RunState::Attached => "the session of the person in its place was killed",
+            _ => "its supervisor was killed",
+        };
+        r.reason = Some(how.to_owned());
         r.state = if rebooted { RunState::Interrupted } else { RunState::Dead };
         r
     };
-    if let Some(live) = run.live() {
-        return Ok(Some(gone(live)));
+    match run.live() {
+        // An environment that was being made, without anybody to work in it: no run at all.
+        Some(live) if is_creation(&live, expected) => return Ok(None),
+        Some(live) => return Ok(Some(gone(live))),
+        None => {}
     }
     // The run folder is gone: the journal tells what became of it.
     let last = journal.and_then(|j| j.events.iter().rev().find(|e| matches!(e.kind, Kind::Attempt | Kind::Exited)));
@@ -265,16 +295,29 @@ pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<
             let mut r = Record::new(RunState::Dead, 0);
             r.attempt = number(e, "attempt").unwrap_or(1);
             r.started = Some(e.at.clone());
-            r.reason = Some("its supervisor is gone".into());
+            r.reason = Some(match run.dir.is_dir() {
+                true => "its supervisor is gone, and so is the record of what it did".into(),
+                false => format!("the folder of its run, '{}', was deleted; {LOOK}", run.dir.display()),
+            });
             Some(r)
         }
         None if expected => {
             let mut r = Record::new(RunState::Dead, 0);
-            r.reason = Some("it was never started".into());
+            r.reason = Some(match run.dir.is_dir() {
+                true => "it was never started".into(),
+                false => format!("it was never started, or the folder of its run was deleted; {LOOK}"),
+            });
             Some(r)
         }
         None => None,
     })
+}
+
+const LOOK: &str = "'git agents retry' goes on with what is in its worktree";
+
+/// Whether this is what the making of an environment noted, where nobody was to work in it yet.
+pub fn is_creation(live: &Record, expected: bool) -> bool {
+    !expected && live.state == RunState::Preparing && live.attempt == 0 && live.assistant.is_none()
 }
 
 fn number(e: &Event, key: &str) -> Option<u32> {

@@ -53,10 +53,16 @@ pub struct Entry {
     /// The tree was not there when it was removed.
     #[serde(default)]
     pub missing: bool,
+    /// Git's entry of it was not there: the tree stayed where it is.
+    #[serde(default)]
+    pub stands: bool,
     /// The reference of the capture.
     pub capture: Option<String>,
     /// Whether everything is in place.
     pub complete: bool,
+    /// What is wrong with its description; the rest is then what else tells of it.
+    #[serde(skip)]
+    pub damaged: Option<String>,
 }
 
 impl Entry {
@@ -96,6 +102,8 @@ pub enum Outcome {
         standing_in: bool,
         /// Whether a lock of ours stood on it whose owner is gone.
         stale_lock: bool,
+        /// What became of the tree.
+        tree: Tree,
     },
     /// No longer managed; worktree and branch stay.
     Released,
@@ -106,6 +114,17 @@ pub enum Outcome {
         /// What to do.
         hint: String,
     },
+}
+
+/// What a removal did with the files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tree {
+    /// They are in the trash.
+    Moved,
+    /// There were none.
+    Missing,
+    /// They stand where they stood: git's entry of the worktree was gone.
+    Stands(PathBuf),
 }
 
 /// Removes one agent by name. The judgement and the move happen under the repository's lock.
@@ -132,6 +151,11 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         }
         Verdict::Remove { branch, because } => (branch, because),
     };
+    let tree = match (&facts.stands, facts.missing) {
+        (Some(path), _) => Tree::Stands(path.clone()),
+        (None, true) => Tree::Missing,
+        (None, false) => Tree::Moved,
+    };
     let standing_in = a.path().is_some_and(|p| ctx.cwd.starts_with(p));
     let outcome = |branch_deleted: bool, because: Vec<String>| Outcome::Removed {
         branch_deleted,
@@ -140,6 +164,7 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         standing_in,
         // One of a person's, or of somebody alive, was a reason to refuse.
         stale_lock: a.entry.as_ref().is_some_and(|e| e.locked.is_some()),
+        tree: tree.clone(),
     };
     let wanted = branch == BranchFate::Delete;
     if options.dry_run {
@@ -150,8 +175,9 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         unfinished::heal_locks(ctx, &a.reg)?;
     }
     a.run.end_left_over(std::time::Duration::from_secs(5));
-    let deleted = take_away(ctx, &held, a, branch, options)?;
-    let because = if wanted && !deleted { vec!["it moved, or is in use".to_owned()] } else { because };
+    let (deleted, stays) = take_away(ctx, &held, a, branch, options, facts.stands.as_deref())?;
+    let because =
+        if wanted && !deleted { vec![stays.unwrap_or_else(|| "it moved, or is in use".to_owned())] } else { because };
     Ok(outcome(deleted, because))
 }
 
@@ -191,14 +217,21 @@ fn release(ctx: &Context, held: &Held, a: &Agent) -> Result<()> {
     Ok(())
 }
 
-/// The move; whether the branch is gone.
-fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options: &Options) -> Result<bool> {
+/// The move; whether the branch is gone, and why it could not be deleted.
+fn take_away(
+    ctx: &Context,
+    held: &Held,
+    a: &Agent,
+    branch: BranchFate,
+    options: &Options,
+    stands: Option<&Path>,
+) -> Result<(bool, Option<String>)> {
     let mut reg = a.reg.clone();
     reg.doing = Some("remove".into());
     ctx.state.register(held, &reg)?;
     let label = format!("{}-{}-{}", clock::compact().to_lowercase(), a.task.slug, clock::random_hex(4));
     let there = a.entry.as_ref().filter(|e| e.link() == worktree::Link::Good);
-    let undo = |why: Error| -> Result<bool> {
+    let undo = |why: Error| {
         let mut back = reg.clone();
         back.doing = None;
         ctx.state.register(held, &back)?;
@@ -254,27 +287,38 @@ fn take_away(ctx: &Context, held: &Held, a: &Agent, branch: BranchFate, options:
         fork: reg.fork.clone(),
         ahead: reg.ahead.clone(),
         worktree: reg.worktree.clone(),
-        path: a.entry.as_ref().map(|e| AnyPath(e.path.clone())),
+        path: a.entry.as_ref().map(|e| e.path.as_path()).or(stands).map(|p| AnyPath(p.to_owned())),
         tree: AnyPath(tree),
         repository: AnyPath(ctx.repo().common_dir.clone()),
-        missing: there.is_none(),
+        missing: there.is_none() && stands.is_none(),
+        stands: stands.is_some(),
         capture,
         complete: false,
+        damaged: None,
     };
     write_entry(&dir, &record)?;
     if let Some(entry) = there {
         worktree::lock(entry, &identity::lock_reason(&reg.id))?;
     }
-    finish(ctx, held, &reg, &dir, &mut record)?;
-    Ok(record.branch_deleted)
+    let stays = finish(ctx, held, &reg, &dir, &mut record)?;
+    Ok((record.branch_deleted, stays))
 }
 
-/// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already.
-pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path, record: &mut Entry) -> Result<()> {
+/// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already. Why the
+/// branch could not be deleted, where that was to be.
+pub(super) fn finish(
+    ctx: &Context,
+    held: &Held,
+    reg: &Registration,
+    dir: &Path,
+    record: &mut Entry,
+) -> Result<Option<String>> {
     let repo = ctx.repo();
+    let mut stays = None;
     let tree = record.tree_in(dir);
-    if let Some(path) =
-        record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && tree.symlink_metadata().is_err())
+    if !record.stands
+        && let Some(path) =
+            record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && tree.symlink_metadata().is_err())
     {
         let entry = record.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten();
         if !entry.is_some_and(|e| e.path == **path && e.link() == worktree::Link::Good) {
@@ -300,13 +344,15 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
     {
         let elsewhere = worktree::list(repo)?.iter().any(|e| e.head == worktree::Head::Branch(record.branch.clone()))
             || worktree::head(repo, &repo.common_dir) == worktree::Head::Branch(record.branch.clone());
-        let mut deleted = !elsewhere && refs::delete(repo, &record.branch, tip).is_ok();
-        if !elsewhere && !deleted && refs::read(repo, &record.branch)?.as_ref() == Some(tip) {
+        let delete = || refs::delete(repo, &record.branch, tip);
+        let mut result = if elsewhere { Ok(()) } else { delete() };
+        if result.is_err() && refs::read(repo, &record.branch)?.as_ref() == Some(tip) {
             // That git may have been killed. Once more; after that it is said that the branch stays.
-            deleted = refs::delete(repo, &record.branch, tip).is_ok();
+            result = delete();
         }
-        if !deleted && refs::read(repo, &record.branch)?.is_some() {
+        if refs::read(repo, &record.branch)?.is_some() {
             record.branch_deleted = false;
+            stays = result.err().map(|e| Error::from(e).with_hint());
         }
     }
     record.complete = true;
@@ -318,7 +364,7 @@ pub(super) fn finish(ctx: &Context, held: &Held, reg: &Registration, dir: &Path,
     );
     ctx.state.append(held, &[removed])?;
     ctx.state.unregister(held, &reg.name)?;
-    Ok(())
+    Ok(stays)
 }
 
 fn admin(ctx: &Context, id: &str) -> PathBuf {
@@ -350,22 +396,42 @@ pub(super) fn write_entry(dir: &Path, record: &Entry) -> Result<()> {
     Ok(files::write_durable(&dir.join("entry.json"), &serde_json::to_vec_pretty(record).expect("plain JSON"))?)
 }
 
-/// All trash entries, oldest first, with their folders.
+/// All trash entries, oldest first, with their folders; damaged ones as far as they can be told.
 pub fn entries(ctx: &Context) -> Vec<(PathBuf, Entry)> {
     let top = ctx.repo().agents_dir().join("trash");
     let mut out: Vec<(PathBuf, Entry)> = std::fs::read_dir(top)
         .into_iter()
         .flatten()
         .filter_map(std::result::Result::ok)
-        .filter_map(|e| Some((e.path(), super::record::read_json(&e.path().join("entry.json"))?)))
+        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+        .filter_map(|e| Some((e.path(), entry(ctx, &e.path())?)))
         .collect();
     out.sort_by(|a, b| a.1.at.cmp(&b.1.at));
     out
 }
 
+/// The entry in `dir`; `None` where a kill left nothing but the folder.
+fn entry(ctx: &Context, dir: &Path) -> Option<Entry> {
+    let file = dir.join("entry.json");
+    let why = match files::read_limited(&file, 4 << 20) {
+        Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
+            Ok(entry) => return Some(entry),
+            Err(e) => e.to_string(),
+        },
+        Ok(None) if is_empty(dir) => return None,
+        Ok(None) => "it is missing".to_owned(),
+        Err(e) => e.to_string(),
+    };
+    Some(super::trash::rebuilt(ctx, dir, format!("'{}': {why}", file.display())))
+}
+
+fn is_empty(dir: &Path) -> bool {
+    dir.join("tree").symlink_metadata().is_err() && dir.join("admin").symlink_metadata().is_err()
+}
+
 /// Gives up a folder of the trash that holds nothing any more.
 pub(super) fn drop_entry(dir: &Path) -> Result<()> {
-    if dir.join("tree").symlink_metadata().is_ok() || dir.join("admin").symlink_metadata().is_ok() {
+    if !is_empty(dir) {
         return Ok(());
     }
     files::heal(dir);

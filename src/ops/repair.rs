@@ -119,17 +119,18 @@ fn finish_restoring(ctx: &Context, held: &Held, r: &Registration) -> Result<()> 
 fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     let found = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && !e.complete);
     if let Some((dir, mut entry)) = found {
-        let tree_moved = entry.tree_in(&dir).symlink_metadata().is_ok()
+        let tree_moved = entry.stands
+            || entry.tree_in(&dir).symlink_metadata().is_ok()
             || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
         if tree_moved {
             unfinished::heal_locks(ctx, r)?;
-            return remove::finish(ctx, held, r, &dir, &mut entry);
+            return remove::finish(ctx, held, r, &dir, &mut entry).map(drop);
         }
         remove::drop_entry(&dir)?;
     } else if let Some((dir, mut entry)) = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && e.complete) {
         // Everything but the event and the registration was done.
         if super::identity::entry_of(ctx, r)?.is_none() {
-            return remove::finish(ctx, held, r, &dir, &mut entry);
+            return remove::finish(ctx, held, r, &dir, &mut entry).map(drop);
         }
     }
     let mut back = r.clone();

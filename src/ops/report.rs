@@ -138,6 +138,8 @@ pub struct AgentReport {
 pub struct OrderAnswer {
     pub name: Name,
     pub conflicts_with_landed: Vec<Name>,
+    /// Its rivals, of which it is the one to land.
+    pub instead_of: Vec<Name>,
 }
 
 /// `report --json`.
@@ -205,11 +207,23 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
                 });
             }
         }
-        for step in round.order(&base, &sides, &pairs) {
-            let name = |i: usize| Name(sides[i].name.clone());
+        for i in &members {
+            judge(&mut answers[*i]);
+        }
+        let landed =
+            |side: &Side| side.commit.as_ref().is_ok_and(|c| ctx.state.objects.is_ancestor(c, &base).unwrap_or(false));
+        let rank = |i: usize| match answers[members[i]].verdict {
+            _ if landed(&sides[i]) => 0,
+            Verdict::Ready => 1,
+            Verdict::Look => 2,
+            _ => 3,
+        };
+        for step in round.order(&base, &sides, &pairs, &rank) {
+            let names = |of: Vec<usize>| of.into_iter().map(|i| Name(sides[i].name.clone())).collect();
             order.push(OrderAnswer {
-                name: name(step.side),
-                conflicts_with_landed: step.conflicts_with_landed.into_iter().map(name).collect(),
+                name: Name(sides[step.side].name.clone()),
+                conflicts_with_landed: names(step.conflicts_with_landed),
+                instead_of: names(step.instead_of),
             });
         }
     }
@@ -235,14 +249,18 @@ fn list(paths: &[&[u8]]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// The rule, in one place.
+/// The rule, in one place. The same answer however often it is asked.
 fn judge(a: &mut AgentReport) {
+    let is_empty = a.commits.is_empty() && a.left_over.is_empty() && !is_unreadable(a);
     a.verdict = match a.state {
         Some(RunState::Succeeded) if a.reasons.is_empty() && a.flags.is_empty() && a.conflicts.with_base.is_some() => {
             Verdict::Ready
         }
         Some(RunState::Unchanged) => Verdict::Nothing,
         Some(RunState::Skipped) => Verdict::Skipped,
+        // A person's own wish is no failure.
+        Some(RunState::Stopped) if is_empty => Verdict::Nothing,
+        Some(RunState::Stopped) => Verdict::Look,
         Some(RunState::Succeeded) | None => Verdict::Look,
         Some(s) if s.is_final() => Verdict::Failed,
         Some(_) => Verdict::Look,
@@ -250,7 +268,8 @@ fn judge(a: &mut AgentReport) {
     if let Some(s) = a.state.filter(|s| *s != RunState::Succeeded) {
         let already = a.reasons.iter().any(|r| r.starts_with(s.word()));
         if !already {
-            a.reasons.insert(0, s.word().to_owned());
+            let words = if s == RunState::Stopped { STOPPED } else { s.word() };
+            a.reasons.insert(0, words.to_owned());
         }
     }
 }
@@ -279,6 +298,9 @@ fn all_ready(
     let land: Vec<String> = branches.iter().map(|b| format!("git merge --no-edit {b}")).collect();
     (Some(land.join(" && ")), typed.remote().map(|r| format!("git push {r} {}", branches.join(" "))))
 }
+
+/// Why a stopped one is not done.
+const STOPPED: &str = "stopped by you";
 
 const UNREADABLE: &str = "its commits cannot be told";
 
@@ -337,8 +359,11 @@ fn facts(
     mut reasons: Vec<String>,
 ) -> AgentReport {
     if let Some(reason) = a.record.as_ref().and_then(|r| r.reason.clone()) {
-        let state = a.state().map_or("", RunState::word);
-        reasons.push(if a.state() == Some(RunState::Succeeded) { reason } else { format!("{state}: {reason}") });
+        reasons.push(match a.state() {
+            Some(RunState::Succeeded) | None => reason,
+            Some(RunState::Stopped) => format!("{STOPPED}: {reason}"),
+            Some(state) => format!("{state}: {reason}"),
+        });
     }
     let mut left_over = Vec::new();
     match &a.entry {

@@ -48,6 +48,18 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     };
     stuck.check(&entry.name)?;
     let mut notes = Vec::new();
+    if let Some(why) = &entry.damaged {
+        if !super::trash::is_whole(&entry) {
+            return Err(Error::refused(
+                format!("what was removed as '{}' has a damaged description: {why}", entry.name),
+                format!("its files are in '{}'", entry.tree_in(&dir).display()),
+            ));
+        }
+        notes.push(format!("its description was damaged ({why}); the rest tells this much of it"));
+        if let (true, Some(capture)) = (entry.missing, &entry.capture) {
+            notes.push(format!("its files are in the capture: git archive {capture} | tar -x -C DIRECTORY"));
+        }
+    }
     if entry.missing && entry.path.is_some() {
         notes.push(
             "its directory was gone already when it was removed: what was committed or staged is back".to_owned(),
@@ -83,7 +95,11 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         notes.push(format!("the repository is another, or elsewhere now: it is at '{}'", path.display()));
         entry.path = Some(AnyPath(path));
     }
+    if entry.stands {
+        stands_again(ctx, &mut entry, &dir, &mut notes)?;
+    }
     if let Some(path) = &entry.path
+        && !entry.stands
         && path.symlink_metadata().is_ok()
     {
         let free = free_path(path);
@@ -112,6 +128,24 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     ctx.state.register(&held, &reg)?;
     finish(ctx, &held, reg, &dir, &entry)?;
     Ok(Restored { name: entry.name, path: entry.path.map(|p| p.0), notes })
+}
+
+/// Git's entry for a tree that stayed when its agent was removed, made anew in the trash entry, from where it goes the way
+/// of the others. A tree that is no longer there, or belongs to another entry by now, is let go.
+fn stands_again(ctx: &Context, entry: &mut Entry, dir: &Path, notes: &mut Vec<String>) -> Result<()> {
+    let (Some(path), Some(id)) = (&entry.path, &entry.worktree) else { return Ok(()) };
+    let admin = ctx.repo().common_dir.join("worktrees").join(id);
+    if worktree::points_to(path) != Some(admin.clone()) || admin.symlink_metadata().is_ok() {
+        notes.push(format!("its files are no longer at '{}'", path.display()));
+        (entry.stands, entry.path, entry.worktree) = (false, None, None);
+        return Ok(());
+    }
+    if let (Some(tip), None) = (&entry.tip, refs::read(ctx.repo(), &entry.branch)?) {
+        refs::update(ctx.repo(), &entry.branch, tip, None)?;
+    }
+    worktree::rebuild(ctx.repo(), &dir.join("admin"), path, &entry.branch, &entry.id.0)?;
+    notes.push("git's entry of it was made anew: what was staged is as uncommitted as the rest".to_owned());
+    Ok(())
 }
 
 /// A place by the settings of this repository, for what was removed from one that was copied or moved since: the old

@@ -4,11 +4,13 @@ use super::inventory::{Agent, Inventory};
 use super::plan;
 use super::record::{Record, RunDir, to_event};
 use super::start::{check_program, hand_over_locked};
-use super::{Context, Error, Loaded, Result, identity, inbox};
+use super::{Context, Error, Loaded, Result, identity, inbox, unfinished};
 use crate::config::ApprovedPlan;
+use crate::git::locks::Mark;
 use crate::git::state::Registration;
 use crate::model::agent::RunState;
 use crate::model::text::shell_word;
+use crate::model::units::count;
 use crate::runtime::{clock, files};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -42,15 +44,17 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
             "'git agents send' gives it a message, 'stop' ends it",
         ));
     };
+    identity::check_alone(ctx, &reg)?;
     let previous = run.exit().or_else(|| run.live()).or_else(|| a.record.clone());
     // What a killed supervisor left running must not work beside the new run.
     let left = run.end_left_over(grace_of(&run));
     if !left.is_empty() {
         return Err(Error::refused(
-            format!("{} processes of the last run of '{name}' cannot be ended", left.len()),
+            format!("{} of the last run of '{name}' cannot be ended", count(left.len(), "process")),
             "end them by hand",
         ));
     }
+    unfinished::heal_after_run(ctx, &reg, previous.as_ref().and_then(|p| p.ended.as_deref()))?;
     let assistant = how
         .assistant
         .clone()
@@ -149,9 +153,10 @@ fn start_fresh(ctx: &Context, reg: &Registration, max_file: u64) -> Result<()> {
         but.push(std::ffi::OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
         add.arg(but);
     }
-    add.run()?;
-    git(&["reset", "--hard", "--quiet", &reg.fork.0]).run()?;
-    Ok(())
+    let mark = Mark::of_worktree(ctx.repo(), &entry.admin, &reg.branch);
+    let result = add.run().and_then(|_| git(&["reset", "--hard", "--quiet", &reg.fork.0]).run());
+    mark.end(&result);
+    Ok(result.map(drop)?)
 }
 
 /// Ends the run of an agent: asked of its supervisor, or, where that is gone, done to what it left. Whether there was
@@ -174,12 +179,17 @@ pub fn stop(ctx: &Context, a: &Agent) -> Result<bool> {
     let left = a.run.end_left_over(grace_of(&a.run));
     if !left.is_empty() {
         return Err(Error::refused(
-            format!("{} processes of '{}' cannot be ended", left.len(), a.reg.name),
+            format!("{} of '{}' cannot be ended", count(left.len(), "process"), a.reg.name),
             "end them by hand",
         ));
     }
     let Some(record) = a.record.as_ref().filter(|r| matches!(r.state, RunState::Dead | RunState::Interrupted)) else {
-        return Ok(had_left);
+        let cut_short = a.record.is_none() && a.run.live().is_some();
+        if cut_short && a.reg.doing.is_none() {
+            identity::unlock_worktree(ctx, &a.reg)?;
+            let _ = std::fs::remove_file(a.run.file("state.json"));
+        }
+        return Ok(had_left || cut_short);
     };
     let mut record = record.clone();
     record.state = RunState::Stopped;

@@ -3,10 +3,10 @@
 //! Any error, time-out or unknown is a reason to keep.
 
 use super::inventory::{Agent, Inventory};
-use super::{Context, Result};
+use super::{Context, Result, moved};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::git::{merge, sterile, worktree};
+use crate::git::{endings, merge, sterile, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::event::Kind;
 use crate::model::text::shell_word;
@@ -29,6 +29,10 @@ pub struct Facts {
     pub locked_by_person: Option<String>,
     /// The links between tree and admin directory: `None` is sound.
     pub broken_link: Option<String>,
+    /// The command that mends them, where there is one.
+    pub mend: Option<String>,
+    /// Git's entry is gone, the tree is not: where it stands.
+    pub stands: Option<std::path::PathBuf>,
     /// Another worktree, the repository or a mounted file system that lies below the directory.
     pub contains: Option<String>,
     /// There is no directory.
@@ -111,7 +115,7 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     if let Some(why) = &facts.broken_link {
         return refuse(
             format!("the directory of '{name}' {why}"),
-            "nothing was touched; look at 'git worktree list'".into(),
+            facts.mend.clone().unwrap_or_else(|| "nothing was touched; look at 'git worktree list'".into()),
         );
     }
     if let Some(why) = &facts.unknown {
@@ -138,6 +142,9 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     if !facts.landed && !facts.fresh {
         because.push("it is not landed".to_owned());
     }
+    if facts.stands.is_some() {
+        because.push("nobody can tell what is uncommitted".to_owned());
+    }
     if !facts.left_over.is_empty() {
         because.push(summary(&facts.left_over));
     }
@@ -163,18 +170,17 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
     f.landed = !f.fresh && landed(ctx, inv, a)?.is_some();
     let Some(entry) = &a.entry else {
         f.missing = true;
+        f.stands = moved::tree(ctx, &a.reg, None);
         return Ok(f);
     };
     match entry.link() {
         worktree::Link::Good => {}
-        worktree::Link::Missing => {
-            f.missing = true;
-            if let Some(now) = moved_to(entry) {
-                f.broken_link =
-                    Some(format!("was moved to '{}'; 'git worktree repair' there mends that", now.display()));
-            }
-        }
+        worktree::Link::Missing => f.missing = true,
         worktree::Link::Broken(why) => f.broken_link = Some(why),
+    }
+    if let Some(now) = moved::stale(ctx, a) {
+        f.broken_link = Some(format!("was moved, or its repository was: it is at '{}'", now.display()));
+        f.mend = Some(moved::command(ctx, &[now]));
     }
     if let Some(reason) = &entry.locked {
         match super::identity::parse_lock_reason(reason) {
@@ -215,15 +221,6 @@ fn contains(ctx: &Context, inv: &Inventory, entry: &worktree::Entry) -> Option<S
     Some(format!("{kind} '{}'", path.display()))
 }
 
-/// Where the tree of an entry is that is not where it was: beside its old place, or one folder further.
-fn moved_to(entry: &worktree::Entry) -> Option<std::path::PathBuf> {
-    let parent = entry.path.parent()?;
-    let tops = [Some(parent), parent.parent()];
-    let below =
-        |d: &Path| std::fs::read_dir(d).into_iter().flatten().filter_map(std::result::Result::ok).map(|e| e.path());
-    tops.into_iter().flatten().flat_map(below).find(|d| worktree::points_to(d).is_some_and(|t| t == entry.admin))
-}
-
 /// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours
 /// aside. Asked of git in the sterile dir with nothing hidden.
 fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away: &[String]) -> Result<Vec<String>> {
@@ -234,6 +231,7 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
     };
     let place = Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() };
     let changes = sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?;
+    let phantoms = endings::phantoms(ctx.repo(), &place, &changes.modified)?;
     let patterns = patterns(throw_away);
     let manifest = super::identity::manifest(entry);
     let untracked = changes.untracked.iter().filter(|p| {
@@ -241,7 +239,7 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
         !patterns.is_match(path) && !manifest.is_unchanged(&entry.path, p)
     });
     let mut out: Vec<String> =
-        changes.modified.iter().chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
+        changes.modified.difference(&phantoms).chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
     for (path, id) in status::hidden(ctx.repo(), &place)? {
         let file = entry.path.join(OsStr::from_bytes(&path));
         let differs = std::fs::symlink_metadata(&file).is_ok() && !ctx.state.objects.is_blob_of_file(&id, &file);

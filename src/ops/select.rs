@@ -66,6 +66,9 @@ pub fn one(ctx: &Context, inv: &Inventory, word: &str, how: Match) -> Result<Str
             }
         }
     }
+    if inv.damaged.iter().any(|d| d == word) {
+        return Err(super::rebuild::refusal(ctx, word));
+    }
     let close = inv
         .agents
         .iter()

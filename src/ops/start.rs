@@ -210,7 +210,7 @@ fn plan_item(
     task.model = spec.attrs.model.clone().or_else(|| options.model.clone());
     task.permission = spec.attrs.permission.unwrap_or(s.permission);
     task.files.clone_from(&spec.attrs.files);
-    task.time_s = spec.attrs.time_s.or(s.time_s);
+    task.time_s = spec.attrs.time_s.or(s.time_s).filter(|s| *s > 0);
     task.stall_s = s.stall_s;
     task.cost_usd = spec.attrs.cost_usd.or(s.cost);
     task.total_cost_usd = s.total_cost;
@@ -324,7 +324,6 @@ pub(super) fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &R
     let stdout = child.stdout.take().expect("stdout is piped");
     let mut line = String::new();
     let read = BufReader::new(stdout).read_line(&mut line);
-    drop(lock);
     match (read, line.trim_end()) {
         (Ok(_), "accepted") => Ok(()),
         (_, words) => {
@@ -332,7 +331,18 @@ pub(super) fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &R
             let said = files::read_limited(&run.file("supervisor.log"), 1 << 20)?.unwrap_or_default();
             let last = String::from_utf8_lossy(&said).lines().last().unwrap_or("it said nothing").to_owned();
             let words = if words.is_empty() { last } else { words.to_owned() };
-            Err(Error::refused(format!("the supervisor did not start: {words}"), "git agents retry"))
+            let what = format!("its supervisor did not start: {words}");
+            let mut end = begin;
+            end.state = RunState::Failed;
+            end.reason = Some(what.clone());
+            end.ended = Some(clock::now());
+            end.event = Some(clock::random_hex(8));
+            // What nobody took over must not look like something that died at work.
+            if run.exit().is_none() {
+                run.write_exit(&end)?;
+            }
+            drop(lock);
+            Err(Error::refused(what, "git agents retry"))
         }
     }
 }

@@ -88,8 +88,8 @@ pub fn give_up(ctx: &Context, held: &Held, reg: &Registration, since: Since) -> 
     Ok(ctx.state.unregister(held, &reg.name)?)
 }
 
-/// Removes the locks that a killed git left in the admin directories of `reg` and, where the branch is on its way in or
-/// out, on its branch. The caller holds the repository's lock and the run's: nobody else works for it.
+/// Removes the locks that a killed git left in the admin directories of `reg`, which nobody was ever given. The caller
+/// holds the repository's lock and the run's: nobody else works for it.
 pub fn heal_locks(ctx: &Context, reg: &Registration) -> Result<()> {
     let mut locks = Vec::new();
     if is_unfinished(reg) {
@@ -97,15 +97,24 @@ pub fn heal_locks(ctx: &Context, reg: &Registration) -> Result<()> {
             locks.extend(["HEAD.lock", "ORIG_HEAD.lock", "index.lock"].map(|n| admin.join(n)));
         }
     }
-    let of_branch = ctx.repo().common_dir.join(format!("{}.lock", reg.branch));
-    if reg.doing.as_deref() == Some("adopt") {
-        // Somebody else's branch, whose owner may be at it this very moment.
-        refs::heal_foreign_form(&of_branch);
-    } else if reg.doing.is_some() {
-        locks.push(of_branch);
-    }
     for lock in locks.iter().filter(|l| l.symlink_metadata().is_ok() && !process::is_open_anywhere(l)) {
         std::fs::remove_file(lock).map_err(files::because("unlock", lock))?;
+    }
+    Ok(())
+}
+
+/// Removes the locks that a git of a run left in the worktree of `reg`, where the run `ended` before (or, where nobody
+/// noted when, ten seconds ago): its processes are gone, and nobody else works there. The caller holds the run's lock.
+pub fn heal_after_run(ctx: &Context, reg: &Registration, ended: Option<&str>) -> Result<()> {
+    let Some(entry) = super::identity::entry_of(ctx, reg)? else { return Ok(()) };
+    let ended = ended.and_then(clock::parse).map(std::time::SystemTime::from);
+    let limit = ended.or_else(|| std::time::SystemTime::now().checked_sub(std::time::Duration::from_secs(10)));
+    for lock in ["index.lock", "HEAD.lock"].map(|n| entry.admin.join(n)) {
+        let made = lock.symlink_metadata().and_then(|m| m.modified()).ok();
+        let is_left = made.is_some() && made <= limit && process::standing_in(&entry.path).is_empty();
+        if is_left && !process::is_open_anywhere(&lock) {
+            std::fs::remove_file(&lock).map_err(files::because("unlock", &lock))?;
+        }
     }
     Ok(())
 }

@@ -42,6 +42,11 @@ impl Error {
             Error::Untrusted { .. } => None,
         }
     }
+
+    /// Whether there was no room: the disk, or what this user may take of it, is full.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self.kind(), Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
 }
 
 /// Wraps an I/O error with what was tried on which path.
@@ -116,6 +121,30 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     result
 }
 
+/// Replaces `path` by `bytes`, durable, in the room of the file at `reserve`, which is used up: nothing is allocated.
+pub fn write_reserved(reserve: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut f = open_private(reserve, OpenOptions::new().write(true))?;
+    let room = f.metadata().map_err(because("read", reserve))?.len();
+    if (bytes.len() as u64) > room {
+        return Err(because("write", path)(io::ErrorKind::StorageFull.into()));
+    }
+    f.write_all(bytes).map_err(because("write", reserve))?;
+    f.set_len(bytes.len() as u64).map_err(because("write", reserve))?;
+    f.sync_all().map_err(because("sync", reserve))?;
+    fs::rename(reserve, path).map_err(because("replace", path))?;
+    sync_dir(path.parent().unwrap_or(Path::new("/")))
+}
+
+/// Bytes that the user may still write where `path` is, or would be.
+pub fn free_space(path: &Path) -> Option<u64> {
+    let mut dir = path;
+    while !dir.exists() {
+        dir = dir.parent()?;
+    }
+    let v = nix::sys::statvfs::statvfs(dir).ok()?;
+    Some(v.blocks_available().saturating_mul(v.fragment_size()))
+}
+
 /// A new name in the same directory that nobody else uses, and that tells who does.
 pub fn temporary_beside(path: &Path) -> PathBuf {
     static ME: std::sync::OnceLock<(i32, u64)> = std::sync::OnceLock::new();
@@ -146,6 +175,19 @@ pub fn heal(dir: &Path) {
 /// Makes renames and creations in `dir` durable.
 pub fn sync_dir(dir: &Path) -> Result<(), Error> {
     File::open(dir).and_then(|f| f.sync_all()).map_err(because("sync", dir))
+}
+
+/// Makes all that was written to the file system of `dir` durable: what other programs wrote, file by file nobody knows.
+pub fn sync_all_beside(dir: &Path) -> Result<(), Error> {
+    let f = File::open(dir).map_err(because("open", dir))?;
+    #[cfg(target_os = "linux")]
+    nix::unistd::syncfs(&f).map_err(|e| because("sync", dir)(e.into()))?;
+    #[cfg(not(target_os = "linux"))]
+    {
+        drop(f);
+        nix::unistd::sync();
+    }
+    Ok(())
 }
 
 /// Reads a file, at most `limit` bytes of it; `None` where it does not exist.

@@ -36,7 +36,7 @@ impl Lock {
     /// Takes the lock, waiting at most `limit`; `None` when the time is up.
     pub fn take_within(path: &Path, limit: Duration) -> Result<Option<Lock>, Error> {
         let deadline = Instant::now() + limit;
-        let mut pause = Duration::from_millis(1);
+        let mut pause = Duration::from_micros(200);
         loop {
             if let Some(lock) = Lock::try_take(path)? {
                 return Ok(Some(lock));
@@ -45,7 +45,8 @@ impl Lock {
                 return Ok(None);
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(20));
+            // Held for milliseconds: a long pause would cost more than asking.
+            pause = (pause * 2).min(Duration::from_millis(3));
         }
     }
 
@@ -103,6 +104,11 @@ impl Lock {
             Ok(()) | Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(e)) => Err(because("lock", path)(e)),
         }
+    }
+
+    /// Whether the file that is locked is still the one of that name: somebody may have deleted it.
+    pub fn is_there(&self) -> bool {
+        is_current(&self.file, &self.path)
     }
 
     /// The path that is locked.

@@ -22,11 +22,16 @@ pub struct Identity {
 
 /// The id of this boot of the machine; empty where the system tells none, which then equals no other.
 pub fn boot_id() -> String {
-    #[cfg(target_os = "linux")]
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
-    #[cfg(not(target_os = "linux"))]
-    let id = mac::boot_time();
-    id
+    // No process lives through a boot.
+    static BOOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let read = || {
+        #[cfg(target_os = "linux")]
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
+        #[cfg(not(target_os = "linux"))]
+        let id = mac::boot_time();
+        id
+    };
+    BOOT.get_or_init(read).clone()
 }
 
 /// The identity of a process that exists now and is no zombie.

@@ -129,9 +129,9 @@ impl Approvals {
         self.repositories.get(repo_identity)?.last()
     }
 
-    /// Whether exactly this was approved in this repository.
-    pub fn contains(&self, repo_identity: &str, digest: &str) -> bool {
-        self.repositories.get(repo_identity).is_some_and(|all| all.iter().any(|one| one.digest == digest))
+    /// All approvals in this repository, the newest last.
+    pub fn all(&self, repo_identity: &str) -> &[Entry] {
+        self.repositories.get(repo_identity).map_or(&[], Vec::as_slice)
     }
 
     /// Records an approval; on return it is durable. `items` is the text that was shown.

@@ -21,6 +21,13 @@ fn put(path: &Path, text: &str, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
+impl Approvals {
+    /// Whether exactly this was approved in this repository.
+    fn contains(&self, repo_identity: &str, digest: &str) -> bool {
+        self.all(repo_identity).iter().any(|one| one.digest == digest)
+    }
+}
+
 #[test]
 fn approvals_survive_and_are_the_users_alone() {
     let (dir, state) = state();

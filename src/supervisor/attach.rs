@@ -8,6 +8,7 @@ use crate::git::refs;
 use crate::git::state::event;
 use crate::model::agent::{AgentId, RunState};
 use crate::model::event::Kind;
+use crate::model::units::count;
 use crate::ops::plan::{self, RunPlan};
 use crate::ops::{Context, Error, Result, identity, record::RunDir};
 use crate::place::adapter::{self, CallInput};
@@ -25,10 +26,13 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
     let run = RunDir::of(&ctx.state, id);
     run.ensure()?;
     let lock = run.seize()?.ok_or_else(|| Error::refused("it is running", "'git agents stop' ends it, then attach"))?;
+    if let Some(reg) = ctx.state.registrations()?.0.iter().find(|r| r.id == *id) {
+        identity::check_alone(ctx, reg)?;
+    }
     let previous = run.exit().or_else(|| run.live());
     let left = run.end_left_over(plan.grace());
     if !left.is_empty() {
-        let what = format!("{} processes of its last run cannot be ended", left.len());
+        let what = format!("{} of its last run cannot be ended", count(left.len(), "process"));
         return Err(Error::refused(what, "end them by hand"));
     }
     plan::write(&run, plan)?;

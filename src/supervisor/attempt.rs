@@ -169,7 +169,7 @@ fn prompt(agent: &Agent, worktree: &Path, resume: bool, messages: &[(std::path::
         worktree: worktree.to_owned(),
         base: agent.task.base_short().to_owned(),
         others,
-        check: false,
+        check: true,
     };
     adapter::frame(&task, &info)
 }
@@ -248,6 +248,14 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry,
             decide(agent, &seen, &watch)
         }
         Happening::Tick(woken) => {
+            if agent.mend_folder() {
+                if let Ok(anew) = CappedLog::open(&agent.run.file("output.log"), HEAD, CAP) {
+                    raw = anew;
+                }
+                if let Ok(anew) = EventLog::open(&agent.run.file("events.jsonl")) {
+                    events = anew;
+                }
+            }
             let stopping = agent.stopping(woken);
             watch.tick(agent, entry);
             if stopping {
@@ -297,6 +305,8 @@ fn take_in(
     if activity.is_progress() {
         watch.progressed();
         seen.progress = true;
+        // It goes on by itself.
+        agent.record.question = None;
     }
     match activity {
         Activity::Message { text } => seen.last_words = Some(text.clone()),
@@ -380,6 +390,11 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
     if seen.question.is_some() && seen.finished.is_none() {
         return Ok(asked(agent, seen.question));
     }
+    if entry.link() != worktree::Link::Good {
+        let why = identity::check_place(&agent.ctx, &agent.reg).err();
+        let why = why.map(|e| format!("{e}{}", e.hint().map(|h| format!("; {h}")).unwrap_or_default()));
+        return Ok(Done::Final(RunState::Failed, why));
+    }
     if let Some(now) = worktree::read(agent.ctx.repo(), &entry.id)?
         && let worktree::Head::Branch(branch) = &now.head
         && *branch != agent.reg.branch
@@ -431,6 +446,7 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
 /// It asked: a message that is there already is the answer.
 fn asked(agent: &mut Agent, question: Option<String>) -> Done {
     if inbox::messages(&agent.run).is_empty() {
+        agent.record.question.clone_from(&question);
         return Done::Final(RunState::NeedsInput, question);
     }
     agent.record.attempt -= 1;

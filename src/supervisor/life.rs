@@ -6,6 +6,7 @@ use crate::git::state::event;
 use crate::git::{merge, refs};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
+use crate::model::units::format_duration;
 use crate::ops::create::{self, Step};
 use crate::ops::hold::{self, Hold};
 use crate::ops::record::{RunDir, to_event};
@@ -26,9 +27,10 @@ pub fn live(agent: &mut Agent) {
         let (state, reason) = match run(agent) {
             Ok(end) => end,
             Err(e) => {
-                say(&format!("error: {e}"));
+                let words = e.words();
+                say(&format!("error: {words}"));
                 let hint = e.hint().map(|h| format!("; {h}")).unwrap_or_default();
-                (RunState::Failed, Some(format!("{e}{hint}")))
+                (RunState::Failed, Some(format!("{words}{hint}")))
             }
         };
         if state == RunState::Stopped && !agent.run.file("stop").exists() {
@@ -53,6 +55,8 @@ fn run(agent: &mut Agent) -> Result<End> {
     let mut back_off = Duration::from_secs(1);
     let mut refused: u32 = 0;
     loop {
+        // What was asked before is answered, or of no use any more.
+        agent.record.question = None;
         let tips = match slots::parents(agent)? {
             Turn::Yes(tips) => tips,
             Turn::Stopped => return Ok((RunState::Stopped, None)),
@@ -176,6 +180,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         values: attempt::values(agent, &entry.path),
         env_allow: &agent.plan.env_allow,
         grace: agent.plan.grace(),
+        limit_s: agent.plan.setup_time_s,
     };
     let mut stopped = false;
     let outcome = setup.run(&run, &token, &agent.signals, &mut |woken| {
@@ -214,6 +219,8 @@ pub struct Setup<'a> {
     pub env_allow: &'a Option<Vec<String>>,
     /// Between TERM and KILL.
     pub grace: Duration,
+    /// Seconds they may take together.
+    pub limit_s: Option<u64>,
 }
 
 impl Setup<'_> {
@@ -234,6 +241,8 @@ impl Setup<'_> {
             return Ok(Err(plan::not_as_approved(&changed)));
         }
         run.ensure()?;
+        let begun = std::time::Instant::now();
+        let too_long = || self.limit_s.is_some_and(|s| begun.elapsed() >= Duration::from_secs(s));
         let mut log = super::log::CappedLog::open(&run.file("setup.log"), super::log::HEAD, super::log::CAP)
             .map_err(files::because("open", &run.file("setup.log")))?;
         for command in self.commands {
@@ -265,11 +274,19 @@ impl Setup<'_> {
                     log.write(bytes);
                     None
                 }
-                Happening::Tick(woken) => watch(woken),
+                Happening::Tick(woken) => watch(woken).or(too_long().then_some(Stop::Time)),
                 Happening::Started(_) => None,
             });
             match ended {
                 Err(e) => return Ok(Err(format!("'{shown}' could not be started: {e}"))),
+                Ok(e) if e.stopped == Some(Stop::Time) => {
+                    log.finish();
+                    let limit = format_duration(self.limit_s.unwrap_or(0));
+                    return Ok(Err(format!(
+                        "'{shown}' was ended: setup may take {limit} ('agents.setupTime'); its output is in '{}'",
+                        run.file("setup.log").display()
+                    )));
+                }
                 Ok(e) if e.stopped.is_some() => return Ok(Err("stopped".into())),
                 Ok(e) if e.code == Some(0) => {}
                 Ok(e) => {
@@ -339,12 +356,14 @@ fn start_from(agent: &mut Agent, tips: &[(String, Oid)]) -> Result<Option<End>> 
 /// the record says that no message is read any more.
 pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>, door: Option<Lock>) {
     agent.ticket = None;
+    agent.mend_folder();
+    let reason = if state == RunState::Failed { because_of_the_disk(agent, reason) } else { reason };
     agent.record.state = state;
     agent.record.reason = reason;
     agent.record.ended = Some(clock::now());
     agent.record.event = Some(clock::random_hex(8));
     agent.record.boot = crate::runtime::process::boot_id();
-    if state == RunState::Stopped {
+    if state != RunState::NeedsInput {
         agent.record.question = None;
     }
     let _ = std::fs::remove_file(agent.run.file("stop"));
@@ -365,6 +384,21 @@ pub fn settle(agent: &mut Agent, state: RunState, reason: Option<String>, door: 
     if matches!(state, RunState::Succeeded | RunState::Unchanged) {
         revive_children(agent);
     }
+}
+
+/// A full disk makes everything fail in its own words; the first of them must be that.
+fn because_of_the_disk(agent: &Agent, reason: Option<String>) -> Option<String> {
+    const LEAST: u64 = 256 << 10;
+    let said = reason.as_deref().is_some_and(|r| r.contains("No space left on device") || r.contains("uota exceeded"));
+    let places = [&agent.ctx.repo().common_dir, &agent.plan.path];
+    let full = places.into_iter().find(|p| files::free_space(p).is_some_and(|free| free < LEAST));
+    if !said && full.is_none() {
+        return reason;
+    }
+    let place = full.map(|p| format!(" at '{}'", p.display())).unwrap_or_default();
+    let name = agent.reg.name.typed();
+    let was = reason.map(|r| format!(" ({r})")).unwrap_or_default();
+    Some(format!("the disk is full{place}; make room, then 'git agents retry {name}' goes on{was}"))
 }
 
 /// The journal's events and the notes for people about what this run made.
@@ -389,6 +423,10 @@ fn journal(agent: &mut Agent) -> Result<()> {
         lines.push((c.clone(), format!("{}: {title} [{assistant}, {verdict}]", agent.reg.name)));
     }
     events.push(to_event(&agent.reg.id, &agent.record, json!({ "tip": tip, "commits": own.len() })));
+    if events.len() > 1 {
+        // The assistant's commits, before it is said that they are there: git syncs neither them nor their branch.
+        crate::runtime::files::sync_all_beside(&agent.ctx.repo().common_dir)?;
+    }
     let held = agent.ctx.state.lock()?;
     agent.ctx.state.append(&held, &events)?;
     if !own.is_empty() && agent.reg.ahead != tip {
@@ -407,13 +445,12 @@ fn journal(agent: &mut Agent) -> Result<()> {
 fn revive_children(agent: &Agent) {
     let Ok((registrations, _)) = agent.ctx.state.registrations() else { return };
     for r in registrations {
-        let Ok(task) = agent.ctx.state.task(&r.id) else { continue };
-        if !task.after.contains(&agent.reg.id) {
-            continue;
-        }
         let run = RunDir::of(&agent.ctx.state, &r.id);
-        if let (Some(exit), Some(plan)) = (run.exit(), plan::read(&run))
-            && exit.state == RunState::Skipped
+        // Few were skipped, and there may be hundreds: their tasks are read last.
+        if run.exit().is_some_and(|e| e.state == RunState::Skipped)
+            && let Ok(task) = agent.ctx.state.task(&r.id)
+            && task.after.contains(&agent.reg.id)
+            && let Some(plan) = plan::read(&run)
         {
             let begin = crate::ops::record::Record::new(RunState::Preparing, task.retries);
             if let Err(e) = start::hand_over(&agent.ctx, &r.id, &plan, begin) {

@@ -15,6 +15,7 @@ pub use events::{EventFollower, EventLog, read_events};
 pub use lines::{EVENT_MAX, LINE_MAX, LineSplitter};
 pub use read::{Follower, read_all, tail};
 
+use crate::model::units::count;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -123,7 +124,7 @@ impl CappedLog {
     }
 
     fn mark(&mut self) -> io::Result<()> {
-        let marker = format!("\n[git-agents: {} bytes of output could not be stored]\n", self.lost);
+        let marker = format!("\n[git-agents: {} of output could not be stored]\n", count(self.lost as usize, "byte"));
         if self.room() < marker.len() as u64 {
             self.next_segment()?;
         }

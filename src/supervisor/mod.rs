@@ -27,6 +27,7 @@ use crate::model::task::Task;
 use crate::ops::plan::{self, RunPlan};
 use crate::ops::record::{Address, Record, RunDir};
 use crate::ops::{Context, Error, Result};
+use crate::runtime::files;
 use crate::runtime::lock::Lock;
 use crate::runtime::process;
 use crate::runtime::signals::{Signals, Wake};
@@ -64,6 +65,7 @@ pub struct Agent {
 impl Agent {
     /// Takes in what has arrived; whether the end was asked for.
     pub fn stopping(&mut self, woken: &[Wake]) -> bool {
+        self.mend_folder();
         if woken.iter().any(|w| matches!(w, Wake::End(_))) || self.run.file("stop").exists() {
             self.asked_to_stop = true;
         }
@@ -74,6 +76,38 @@ impl Agent {
     pub fn assistant(&self) -> &str {
         let planned = self.plan.adapter.as_ref().map(|a| a.name.as_str());
         planned.or(self.task.assistant.as_deref()).unwrap_or_default()
+    }
+
+    /// Makes the folder of the run anew where somebody deleted it: with it went the lock that says that this run lives.
+    /// Whether it did.
+    pub fn mend_folder(&mut self) -> bool {
+        if self.lock.is_there() {
+            return false;
+        }
+        match self.new_folder() {
+            Ok(()) => {
+                say("the folder of the run was deleted, and is made anew; its logs begin here");
+                self.publish_address();
+                self.publish();
+                true
+            }
+            Err(e) => {
+                say(&format!("error: the folder of the run was deleted: {}", e.words()));
+                false
+            }
+        }
+    }
+
+    fn new_folder(&mut self) -> Result<()> {
+        self.ctx.state.ensure_dirs()?;
+        self.run.ensure()?;
+        let taken = || Error::refused("somebody else has taken it over", "git agents status");
+        self.lock = Lock::try_take(&self.run.lock_path())?.ok_or_else(taken)?;
+        let log = self.run.file("supervisor.log");
+        let log = files::open_private(&log, std::fs::OpenOptions::new().create(true).append(true))?;
+        nix::unistd::dup2_stderr(&log).map_err(|e| files::because("open", &self.run.dir)(e.into()))?;
+        plan::write(&self.run, &self.plan)?;
+        Ok(self.run.reserve()?)
     }
 
     /// Writes where it stands. A full disk must not end a run: it is only logged.
@@ -114,6 +148,9 @@ pub fn take_over(ctx: Context, id: &AgentId, lock: Lock, signals: Signals, token
     let plan = plan::read(&run).ok_or_else(|| Error::refused("its plan is gone", "git agents retry"))?;
     let record = run.live().unwrap_or_else(|| Record::new(crate::model::agent::RunState::Preparing, task.retries));
     let address = Address { supervisor: process::me(), assistant: None, token };
+    if let Err(e) = run.reserve() {
+        say(&format!("warning: no room for the record of the end: {e}"));
+    }
     Ok(Agent {
         ctx,
         reg,

@@ -43,6 +43,10 @@ impl Ticket {
     fn draw(path: &Path) -> Result<Ticket> {
         Ok(Ticket(Some(Lock::take(path)?)))
     }
+
+    fn is_lost(&self) -> bool {
+        self.0.as_ref().is_some_and(|lock| !lock.is_there())
+    }
 }
 
 impl Drop for Ticket {
@@ -181,7 +185,7 @@ fn gate(agent: &Agent) -> Result<Gate> {
     if let Some(hold) = hold::hold(&agent.ctx, agent.assistant()) {
         return Ok(Gate::Held(hold));
     }
-    if free_bytes(agent).is_some_and(|f| f < agent.plan.min_free) {
+    if files::free_space(&agent.plan.path).is_some_and(|f| f < agent.plan.min_free) {
         return Ok(Gate::NoRoom);
     }
     Ok(Gate::Open)
@@ -239,15 +243,6 @@ pub fn spent(agent: &Agent) -> Result<f64> {
         }
     }
     Ok(sum)
-}
-
-fn free_bytes(agent: &Agent) -> Option<u64> {
-    let mut dir = agent.plan.path.as_path();
-    while !dir.exists() {
-        dir = dir.parent()?;
-    }
-    let v = nix::sys::statvfs::statvfs(dir).ok()?;
-    Some(v.blocks_available().saturating_mul(v.fragment_size()))
 }
 
 /// Whose slots.
@@ -327,6 +322,11 @@ fn slot(agent: &mut Agent, which: Which, limit: Option<usize>) -> Result<Option<
         let woken = agent.signals.take();
         if agent.stopping(&woken) {
             return Ok(None);
+        }
+        if agent.ticket.as_ref().is_some_and(Ticket::is_lost) {
+            // Somebody deleted our folder, and the queue with it: everyone lines up anew, in the same order.
+            agent.ticket = None;
+            agent.ticket = Some(Ticket::draw(&Queue::open(agent, which)?.ticket(agent))?);
         }
         if let Some(before) = queue.before("queue", &mine, |_| true)? {
             wait_state(agent, "for a slot".into());

@@ -338,6 +338,32 @@ fn changes_taken_along_stay_where_they_are_too() {
 }
 
 #[test]
+fn what_was_staged_was_taken_along_unstaged() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("added \n file.txt", "added\n");
+    repo.write("src/a.txt", "staged\n");
+    repo.write("meant.txt", "meant\n");
+    repo.write(":(odd)*.txt", "odd\n");
+    repo.write("half.txt", "first\n");
+    repo.git(&["add", "added \n file.txt", "src/a.txt", "half.txt"]);
+    repo.git(&["--literal-pathspecs", "add", "-N", "meant.txt", ":(odd)*.txt"]);
+    repo.git(&["rm", "-q", "--cached", "src/b.txt"]);
+    repo.git(&["mv", "README.md", "READ.md"]);
+    repo.git(&["update-index", "--chmod=+x", ".gitignore"]);
+    repo.write("src/a.txt", "staged, then edited\n");
+    repo.write("half.txt", "second\n");
+    let state = |at: &Repo<'_>| {
+        (at.git(&["status", "--porcelain=v2", "--no-renames"]), at.git(&["diff", "--cached"]), at.git(&["diff"]))
+    };
+    let before = (state(&repo), tree_state(repo.path()));
+    let at = Repo::at(&env, place(&repo.agents(&["new", "k", "--with-changes"]).ok()));
+    assert_eq!(state(&at), before.0);
+    assert_eq!((state(&repo), tree_state(repo.path())), before);
+    assert_eq!(at.read("half.txt"), "second\n");
+}
+
+#[test]
 fn a_full_answer_in_json() {
     let env = Env::new();
     let repo = env.repo("x");

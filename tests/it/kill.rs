@@ -15,15 +15,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// A repository that is put back to the same bytes as often as wanted.
-struct Lab<'e> {
-    repo: Repo<'e>,
+pub struct Lab<'e> {
+    pub repo: Repo<'e>,
     template: PathBuf,
     before: Before,
     held: Held,
 }
 
 impl<'e> Lab<'e> {
-    fn new(env: &'e Env, prepare: impl Fn(&Repo<'e>)) -> Lab<'e> {
+    pub fn new(env: &'e Env, prepare: impl Fn(&Repo<'e>)) -> Lab<'e> {
         let repo = env.repo("x");
         repo.git(&["config", "core.logAllRefUpdates", "true"]);
         repo.write("ignored/mine.txt", "ignored in the main checkout\n");
@@ -34,19 +34,19 @@ impl<'e> Lab<'e> {
         lab
     }
 
-    fn reset(&self) {
+    pub fn reset(&self) {
         let code = self.repo.env.root().join("code");
         std::fs::remove_dir_all(&code).unwrap();
         copy(&self.template, &code);
     }
 
-    fn target(&self, args: &[&str]) -> Target<'e> {
+    pub fn target(&self, args: &[&str]) -> Target<'e> {
         Target::agents(&self.repo, args)
     }
 
     /// What holds right after a kill, whatever it was.
     #[track_caller]
-    fn after_kill(&self, what: &str) {
+    pub fn after_kill(&self, what: &str) {
         self.repo.env.until("what the killed one had started is done", || self.repo.env.processes().is_empty());
         usable(&self.repo);
         let status = self.repo.agents(&["status", "--json"]).ok();
@@ -56,7 +56,7 @@ impl<'e> Lab<'e> {
 
     /// What holds once the next command is through.
     #[track_caller]
-    fn after_repair(&self, what: &str) {
+    pub fn after_repair(&self, what: &str) {
         // What the second run was refused for it may have found without the lock; this one takes it.
         self.repo.repair();
         self.before.still_holds(&self.repo);
@@ -125,14 +125,14 @@ impl Held {
 }
 
 /// A place's files; the link to its git directory is not one of them.
-fn content(place: &Path) -> Tree {
+pub fn content(place: &Path) -> Tree {
     let mut tree = tree_state(place);
     tree.remove(b".git".as_slice());
     tree
 }
 
 /// Directories of agents, worktrees and what lies in the trash.
-fn places(repo: &Repo<'_>) -> BTreeMap<String, PathBuf> {
+pub fn places(repo: &Repo<'_>) -> BTreeMap<String, PathBuf> {
     let dirs = |top: PathBuf, below: &str| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(top).into_iter().flatten().filter_map(Result::ok);
         entries.map(|e| e.path().join(below)).filter(|p| p.is_dir()).collect()
@@ -143,7 +143,7 @@ fn places(repo: &Repo<'_>) -> BTreeMap<String, PathBuf> {
 }
 
 /// Every event in the journal, by its line.
-fn events(repo: &Repo<'_>) -> BTreeSet<String> {
+pub fn events(repo: &Repo<'_>) -> BTreeSet<String> {
     // Nothing where there is no journal yet.
     let list = repo.try_git(&["notes", "--ref=agents-journal", "list"]).ok().stdout;
     let notes: String = list.lines().filter_map(|l| l.split(' ').next()).map(|b| format!("{b}\n")).collect();
@@ -230,15 +230,15 @@ fn again(lab: &Lab<'_>, args: &[&str], done: &str, what: &str) -> Out {
 
 /// One command under the knife.
 pub struct Case {
-    name: &'static str,
-    args: &'static [&'static str],
-    prepare: fn(&Repo<'_>),
-    again: fn(&Lab<'_>, &str),
+    pub name: &'static str,
+    pub args: &'static [&'static str],
+    pub prepare: fn(&Repo<'_>),
+    pub again: fn(&Lab<'_>, &str),
     /// What to compare: `new` after `rm` leaves an entry in the trash that an undisturbed one does not.
-    same: fn(&Repo<'_>) -> String,
+    pub same: fn(&Repo<'_>) -> String,
 }
 
-const CASES: &[Case] = &[
+pub const CASES: &[Case] = &[
     Case {
         name: "new",
         args: &["new", "k"],
@@ -436,7 +436,7 @@ fn nightly_every_kill_point_of_every_git() {
                 }
                 points += 1;
                 let stays = case.args.contains(&"-D") && fault.out.stderr.contains("its branch stays");
-                remove_gits_own_locks(&lab.repo);
+                remove_temporary_objects(&lab.repo);
                 lab.after_kill(&what);
                 (case.again)(&lab, &what);
                 let now = (case.same)(&lab.repo);
@@ -453,11 +453,8 @@ fn nightly_every_kill_point_of_every_git() {
     }
 }
 
-/// What a killed git leaves and only its user may remove: we name it and wait for it, no more.
-fn remove_gits_own_locks(repo: &Repo<'_>) {
-    for lock in ["packed-refs.lock", "packed-refs.new"] {
-        let _ = std::fs::remove_file(repo.join(".git").join(lock));
-    }
+/// What a killed git leaves among the objects: git's own `gc` takes it away.
+pub fn remove_temporary_objects(repo: &Repo<'_>) {
     for tmp in files(&repo.join(".git/objects"), &|_| false) {
         if tmp.file_name().is_some_and(|n| n.to_string_lossy().starts_with("tmp_")) {
             let _ = std::fs::remove_file(tmp);
@@ -489,7 +486,7 @@ fn random_kills(seed: u64, count: usize) -> usize {
         let fault = Target::agents(&repo, args).random_kill(full, shares.next().unwrap());
         hits += usize::from(fault.hit);
         env.until("nothing is left running", || env.processes().is_empty());
-        remove_gits_own_locks(&repo);
+        remove_temporary_objects(&repo);
         let status = repo.agents(&["status", "--json"]);
         assert_eq!(status.status, 0, "{what}: {status}");
         if let Some(tree) = &work {

@@ -105,6 +105,40 @@ fn submodule_folders_were_empty_and_nobody_said_so() {
 }
 
 #[test]
+fn commits_in_a_submodule_were_seen_by_nobody() {
+    let env = Env::new();
+    let lib = env.repo("lib");
+    let repo = env.repo("x");
+    let url = lib.path().display().to_string();
+    repo.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "lib"]);
+    repo.commit("A submodule");
+    let at = repo.agent("k");
+    at.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init"]);
+    let modified = || repo.status_of("k")["dirty"]["modified"].clone();
+    assert_eq!(modified(), 0);
+    let inner = Repo::at(&env, at.join("lib"));
+    inner.write("inner.txt", "inner\n");
+    let made = inner.commit("In the submodule");
+    assert_eq!(modified(), 1, "what it has checked out is not what the index says");
+    // Detached, on a branch, packed: the same answer.
+    inner.git(&["switch", "--quiet", "-c", "mine"]);
+    assert_eq!(modified(), 1);
+    inner.git(&["pack-refs", "--all"]);
+    assert_eq!(modified(), 1);
+    // Recorded above, it is clean; its own repository still holds what no other one has.
+    at.git(&["commit", "--quiet", "-am", "Take it"]);
+    assert_eq!(modified(), 0);
+    repo.git(&["merge", "--quiet", "--ff-only", "k"]);
+    let out = repo.agents(&["rm", "--dry-run", "k"]).ok();
+    let both = format!("{}{}", out.stdout, out.stderr);
+    assert!(both.contains("lib (a submodule with a repository of its own)"), "{out}");
+    repo.agents(&["rm", "k"]).ok();
+    assert!(repo.has("k"), "work was left over, so the branch stays");
+    repo.agents(&["restore", "k"]).ok();
+    assert_eq!(Repo::at(&env, at.join("lib")).tip("mine"), made);
+}
+
+#[test]
 fn inside_a_submodule_the_main_worktree_was_its_git_directory() {
     let env = Env::new();
     let lib = env.repo("lib");

@@ -381,3 +381,16 @@ fn hostile_names_are_names_or_clean_refusals() {
         .collect();
     assert_eq!(after.join("\n"), before);
 }
+
+#[test]
+fn a_slip_in_the_braces_was_part_of_the_prompt() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let list = "1. One {name=\"unclosed}\n2. Two {id}\n   f(x) {a, b}\n3. Three {x=1 y}\n4. Four\n   {after=1 base }\n5. Five {model=opus\n";
+    let out = repo.agents_input(&["run", "-a", "scripted"], list).code(128);
+    for line in [1, 6, 7] {
+        assert!(out.stderr.contains(&format!("line {line}: these attributes cannot be read")), "{line}: {out}");
+    }
+    assert!(out.stderr.contains("3 mistakes"), "{out}");
+    nothing_started(&repo);
+}

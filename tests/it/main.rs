@@ -12,6 +12,8 @@
 mod adopt;
 mod cli;
 mod create;
+mod errors;
+mod faults;
 mod kill;
 mod layers;
 mod layouts;
@@ -20,7 +22,9 @@ mod lists;
 mod older_git;
 mod overlap;
 mod places;
+mod power;
 mod readme;
+mod reasons;
 mod removal_table;
 mod remove;
 mod report;

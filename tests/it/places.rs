@@ -61,9 +61,8 @@ fn a_tree_moved_by_hand_looked_dead() {
     at.write("f.txt", "x\n");
     let moved = Repo::at(&env, at.path().with_file_name("k2"));
     std::fs::rename(at.path(), moved.path()).unwrap();
-    assert_eq!(agents(&repo)["k"]["zombie"], "missing");
     let out = repo.agents(&["status"]).ok();
-    assert!(out.stdout.contains("git worktree repair"), "{out}");
+    assert!(out.stdout.contains("it was moved") && out.stdout.contains("worktree repair"), "{out}");
     repo.repair();
     assert_eq!(moved.git(&["status", "--porcelain"]), "?? f.txt");
     moved.git(&["worktree", "repair"]);
@@ -72,6 +71,32 @@ fn a_tree_moved_by_hand_looked_dead() {
     repo.agents(&["rm", "k"]).ok();
     repo.agents(&["restore", "k"]).ok();
     assert_eq!(moved.read("f.txt"), "x\n");
+}
+
+#[test]
+fn a_tree_moved_by_hand_was_removed_as_missing() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for (name, now) in [("near", "../x.agents/elsewhere"), ("far", "../mine")] {
+        let at = repo.agent(name);
+        at.write("f.txt", "x\n");
+        let moved = Repo::at(&env, repo.path().with_file_name("x").join(now));
+        std::fs::rename(at.path(), moved.path()).unwrap();
+        let before = tree_state(moved.path());
+        for args in [vec!["rm", name], vec!["rm", "-D", "--force", name]] {
+            let out = repo.agents(&args).code(128);
+            let place = moved.path().canonicalize().unwrap();
+            assert!(
+                out.stderr.contains("was moved") && out.stderr.contains(&format!("'{}'", place.display())),
+                "{out}"
+            );
+            assert!(out.stderr.contains(&format!("worktree repair {}", place.display())), "{out}");
+        }
+        assert_same_tree(&before, &tree_state(moved.path()));
+        moved.git(&["worktree", "repair"]);
+        repo.agents(&["rm", name]).ok();
+        assert!(!moved.path().exists());
+    }
 }
 
 #[test]

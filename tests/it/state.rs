@@ -281,6 +281,19 @@ mod journal {
         let clone = Repo::at(&env, env.root().join("code/clone"));
         assert_eq!(clone.git(&["for-each-ref", "refs/notes", "refs/agents"]), "");
         assert_eq!(clone.status()["agents"], serde_json::json!([]));
+        // The README's words about '--all' and mirrors.
+        let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+        let args = ["log", "--exclude=refs/agents/*", "--exclude=refs/notes/agents*", "--all", "--format=%H"];
+        let quoted = "git log --exclude='refs/agents/*' --exclude='refs/notes/agents*' --all";
+        assert!(readme.contains(quoted) && readme.contains("uploadpack.hideRefs refs/agents"));
+        repo.agents(&["rm", &name]).ok();
+        assert_eq!(repo.git(&args), repo.git(&["log", "--branches", "--format=%H"]));
+        assert!(repo.git(&["log", "--all", "--format=%H"]).lines().count() > repo.git(&args).lines().count());
+        repo.git(&["config", "uploadpack.hideRefs", "refs/agents"]);
+        let hidden = repo.git(&["ls-remote", "."]);
+        repo.git(&["config", "--unset", "uploadpack.hideRefs"]);
+        assert!(!hidden.contains("refs/agents/") && repo.git(&["ls-remote", "."]).contains("refs/agents/removed/"));
+        repo.agents(&["restore", &name]).ok();
         // A mirror has them: for display, and no agent is made of it.
         repo.git(&["clone", "--quiet", "--mirror", ".", "../mirror.git"]);
         let mirror = Repo::at(&env, env.root().join("code/mirror.git"));

@@ -174,6 +174,72 @@ fn a_pager_is_for_long_answers_on_a_terminal() {
 }
 
 #[test]
+fn an_answer_that_could_not_be_written_was_a_success() {
+    if !std::path::Path::new("/dev/full").exists() {
+        return;
+    }
+    let env = Env::new();
+    let repo = env.repo("x");
+    with_agents(&repo);
+    let name = repo.agents(&["status", "--names", "--batch", "1"]).ok().stdout.trim_end().to_owned();
+    let all = [
+        "status",
+        "status --json",
+        "status --porcelain",
+        "status --names",
+        "report",
+        "report --json",
+        "logs",
+        "logs --raw",
+        "show NAME",
+        "show --prompt NAME",
+        "show --json NAME",
+        "path NAME",
+        "run --dry-run -a scripted x",
+        "run --dry-run --json -a scripted x",
+        "run -q -a scripted SAY:x",
+        "run -d --json -a scripted SAY:x",
+        "wait --json",
+        "stop --json NAME",
+        "send --json NAME x",
+        "retry --json NAME",
+        "new one",
+        "new --json two",
+        "adopt --json side",
+        "restore --list",
+        "rm --json one",
+        "rm --json --dry-run two",
+        "shell-init bash",
+        "--json-schema status",
+        "--version",
+        "-h",
+        "status -h",
+    ];
+    repo.git(&["branch", "side"]);
+    let shell = |args: &str, to: &str| {
+        let mut sh = env.command("sh", repo.path());
+        sh.args(["-c", &format!("git agents {args} {to}")]);
+        run(sh, b"")
+    };
+    repo.write("wants.toml", "[setup]\nrun = [\"true\"]\n");
+    let wants = "-C . trust --show";
+    for args in all.iter().chain([&wants]).map(|a| a.replace("NAME", &name)) {
+        if args == wants {
+            std::fs::rename(repo.join("wants.toml"), repo.join(".git-agents.toml")).unwrap();
+        }
+        let out = shell(&args, ">/dev/full");
+        let answers = !out.stderr.is_empty() || out.status != 0;
+        assert!(answers, "'{args}' said nothing at all: {out}");
+        assert_eq!(out.status, 128, "{args}: {out}");
+        assert!(out.stderr.contains("could not write to standard output: No space left"), "{args}: {out}");
+    }
+    assert!(
+        repo.has("two") && !repo.agents(&["show", "one"]).stdout.contains("one"),
+        "what was asked for was done all the same"
+    );
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_error() {
     let env = Env::new();
     let repo = env.repo("x");
@@ -197,10 +263,14 @@ fn a_reader_that_leaves_is_no_error() {
         assert!(code == "0" || code == "141", "{args}: {out}");
     }
     // Closed for certain.
-    let mut sh = env.command("sh", repo.path());
-    sh.args(["-c", "mkfifo p; exec 4<>p; exec 5>p; exec 4<&-; git agents status >&5; echo $?"]);
-    let out = run(sh, b"");
-    assert!(out.stderr.is_empty() && out.stdout == "141\n", "{out}");
+    for args in
+        ["status", "status --json", "status --porcelain", "report", "logs", "logs --raw", "path feature", "--version"]
+    {
+        let mut sh = env.command("sh", repo.path());
+        sh.args(["-c", &format!("rm -f p; mkfifo p; exec 4<>p; exec 5>p; exec 4<&-; git agents {args} >&5; echo $?")]);
+        let out = run(sh, b"");
+        assert!(out.stderr.is_empty() && out.stdout == "141\n", "{out}");
+    }
     let mut sh = env.command("sh", repo.path());
     sh.args(["-c", "git agents status >&- 2>&-"]);
     run(sh, b"").ok();

@@ -215,9 +215,9 @@ fn a_stopped_run_is_stopped_and_goes_on_when_told_so() {
     repo.env.until("it has written", || repo.worktree("a").join("a").exists());
     let out = repo.agents(&["stop", "--json", "--waiting"]).ok().json();
     assert_eq!((out["results"][0]["name"].as_str(), out["results"].as_array().unwrap().len()), (Some("b"), 1), "{out}");
-    all_say(&repo, "b", "stopped", "", "failed");
+    all_say(&repo, "b", "stopped", "", "nothing");
     repo.agents(&["stop", "--all"]).ok();
-    all_say(&repo, "a", "stopped", "", "failed");
+    all_say(&repo, "a", "stopped", "", "look");
     // Nothing to stop any more.
     repo.agents(&["stop", "a"]).code(1);
     repo.agents(&["stop", "--all"]).ok();
@@ -506,4 +506,32 @@ fn captures_come_while_it_works_and_five_are_kept() {
     // The worktree itself, its index and its branch are as the assistant left them.
     assert_eq!(repo.worktree("a").git(&["status", "--porcelain"]), "?? a");
     repo.agents(&["stop", "a"]).ok();
+}
+
+#[test]
+fn one_that_left_its_branch_was_a_success_with_nothing_on_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.run(&[("a", "RUN: git switch -q -c other\nWRITE: f: x\nCOMMIT: made\nSAY: done")], &[]).code(1);
+    assert_eq!(repo.state("a"), "failed");
+    assert_eq!(repo.reason("a"), "it left its branch: 'other' is checked out");
+    assert_eq!(repo.reported("a")["verdict"], "failed");
+    // Its work is where it was put.
+    assert_eq!(repo.git(&["log", "-1", "--format=%s", "other"]), "made");
+    // A branch that was renamed is still its own.
+    repo.run(&[("b", "RUN: git branch -m renamed\nWRITE: f: x\nCOMMIT: made")], &[]).ok();
+    assert_eq!(repo.state("b"), "succeeded");
+}
+
+#[test]
+fn a_disk_of_which_nothing_must_be_free_was_no_value() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for value in ["0", "0B"] {
+        repo.set("agents.minFree", value);
+        repo.agents(&["run", "-q", "-a", "scripted", &format!("WRITE: f{value}: x")]).ok();
+    }
+    repo.set("agents.minFree", "5");
+    let out = repo.agents(&["run", "-q", "-a", "scripted", "x"]).code(128);
+    assert!(out.stderr.contains("'5' is not a size"), "{out}");
 }

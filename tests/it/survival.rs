@@ -2,7 +2,7 @@
 //! left behind, lost, started twice or signalled by mistake.
 
 use crate::support::kill::shares;
-use crate::support::{Before, Env, Repo};
+use crate::support::{Before, Env, Repo, repo_invariants};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt as _;
@@ -433,4 +433,41 @@ fn supervisors_killed_at_random_lose_nothing_and_leave_nobody() {
 #[ignore = "a minute"]
 fn nightly_supervisors_killed_at_random() {
     println!("{}", random_kills(100, 2));
+}
+
+/// Thirty at once, again and again, looked at from all sides while their supervisors start and somebody else writes into
+/// the same configuration: whoever was seen once is seen by every command until it is removed.
+fn thirty_at_once(rounds: usize, agents: usize) {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let names: Vec<String> = (0..agents).map(|n| format!("a{n}")).collect();
+    for round in 0..rounds {
+        let tasks: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "WRITE: f: x")).collect();
+        let run = repo.run_beside(&tasks, &["-j", "30"]);
+        env.until("they are registered", || repo.agents(&["status", "--names"]).ok().stdout.lines().count() == agents);
+        let mut foreign = env.command("sh", repo.path());
+        foreign.args(["-c", "for n in 1 2 3 4 5 6 7 8 9; do git config foreign.n $n; done"]);
+        let foreign = crate::support::env::Background::start(&env, foreign);
+        for look in ["show", "path", "show"] {
+            for name in &names {
+                let out = repo.agents(&[look, name]);
+                assert!(!out.stderr.contains("no agent named"), "round {round}: {out}");
+            }
+        }
+        foreign.finish(&env);
+        run.finish(&env).ok();
+        repo.agents(&[vec!["rm", "-D"], names.iter().map(String::as_str).collect()].concat()).ok();
+    }
+    repo_invariants(&repo);
+}
+
+#[test]
+fn one_of_many_that_started_at_once_was_unknown_for_a_moment() {
+    thirty_at_once(1, 12);
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_thirty_at_once_again_and_again() {
+    thirty_at_once(5, 30);
 }

@@ -392,3 +392,44 @@ fn a_settings_file_that_is_not_plain_is_refused_with_all_its_mistakes() {
     let out = repo.agents(&["rm", "nobody"]).code(128);
     assert!(out.stderr.contains("no agent named"), "{out}");
 }
+
+#[test]
+fn a_file_that_the_assistant_writes_itself_kept_its_retry_from_starting() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.custom(&[
+        "/bin/sh",
+        "-c",
+        "echo \"$AGENTS_NAME\" >>made.sh; git add made.sh; git commit -qm more; test -e ../go",
+    ]);
+    repo.agents(&["run", "-q", "-a", "mine", "--retries", "1", "Make it"]).code(1);
+    assert_eq!(
+        (repo.state("make-it"), repo.status_of("make-it")["run"]["attempt"].clone()),
+        ("failed".into(), 2.into())
+    );
+    assert!(!repo.reason("make-it").contains("not as approved"), "{}", repo.reason("make-it"));
+    repo.write("../x.agents/go", "");
+    repo.agents(&["retry", "make-it"]).ok();
+    repo.reaches("make-it", "succeeded");
+    assert_eq!(repo.worktree("make-it").read("made.sh").lines().count(), 3);
+}
+
+#[test]
+fn an_approval_was_asked_again_for_a_file_that_its_command_had_written() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("scripts/gen.sh", "echo made\n");
+    repo.write(".git-agents.toml", "[setup]\nrun = ['sh scripts/gen.sh >made.txt', ['touch', 'other.txt']]\n");
+    repo.commit("set up");
+    repo.agents(&["trust", "--yes"]).ok();
+    let first = repo.agent("first");
+    first.commit("What the set-up made");
+    repo.git(&["merge", "-q", "first"]);
+    assert_eq!(repo.read("made.txt"), "made\n");
+    repo.agent("second");
+    repo.agents(&["trust", "--show"]).ok();
+    // The script itself is another matter.
+    repo.write("scripts/gen.sh", "echo evil\n");
+    repo.commit("evil");
+    assert!(repo.agents(&["new", "third"]).code(128).stderr.contains("changed what it runs"));
+}

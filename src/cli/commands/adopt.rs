@@ -3,7 +3,7 @@
 use super::{Outcome, finish, loaded, refuse_inside};
 use crate::cli::Session;
 use crate::cli::error::CliError;
-use crate::config::Flags;
+use crate::config::{ApprovedPlan, Flags};
 use crate::ops::adopt::{self, What};
 use crate::ops::plan;
 
@@ -40,9 +40,11 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if let What::Request { remote, reference, branch } = &what {
         s.ui.say(&format!("fetching '{reference}' from '{remote}' into '{branch}'"));
     }
-    let approved = plan::approved(&ctx, &loaded.project)?;
+    let is_damaged = matches!(what, What::Damaged(_));
+    let approved = if is_damaged { ApprovedPlan::nothing() } else { plan::approved(&ctx, &loaded.project)? };
     let adopted = adopt::adopt(&ctx, &loaded, &approved, what)?;
-    s.ui.say(&format!("'{}' is managed now, at '{}'", adopted.name, adopted.path.display()));
+    let mended = if is_damaged { "is registered anew" } else { "is managed now" };
+    s.ui.say(&format!("'{}' {mended}, at '{}'", adopted.name, adopted.path.display()));
     let undo = Some(format!("git agents rm {}", crate::model::text::shell_word(&adopted.name)));
     finish(s, args.json, vec![Outcome { name: adopted.name, outcome: "done", reason: None, undo }], &[])
 }

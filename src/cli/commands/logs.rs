@@ -4,8 +4,10 @@ use super::chosen;
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::follow::line_of;
+use crate::model::event::{Event, Kind};
 use crate::model::text::safe_text;
 use crate::ops::inventory::{Agent, Inventory};
+use crate::ops::record::from_event;
 use crate::ops::select::Match;
 use crate::place::adapter::Activity;
 use crate::runtime::signals::Wake;
@@ -56,10 +58,17 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let agents: Vec<&Agent> = names.iter().filter_map(|n| inv.find(n)).collect();
     let since = args.since.as_deref().map(since).transpose()?;
     if args.raw || args.setup || args.supervisor {
-        return plain(s, args, &agents);
+        return plain(s, args, &inv, &agents);
+    }
+    for a in &agents {
+        missing(s, &inv, a, "events.jsonl");
     }
     let mut look = Look::at(&agents);
     let mut all = look.poll()?;
+    for (i, a) in agents.iter().enumerate().filter(|(_, a)| !a.run.file("events.jsonl").exists()) {
+        let Some(journal) = inv.journal.get(&a.reg.id) else { continue };
+        all.extend(journal.events.iter().filter_map(|e| Some((i, noted(e)?))));
+    }
     all.sort_by(|x, y| x.1.at.cmp(&y.1.at));
     if let Some(t) = &since {
         all.retain(|(_, e)| e.at >= *t);
@@ -146,7 +155,45 @@ fn follow(s: &Session, mut look: Look<'_>) -> Result<i32, CliError> {
     }
 }
 
-fn plain(s: &Session, args: &Args, agents: &[&Agent]) -> Result<i32, CliError> {
+/// Says that a log is not there, and why.
+fn missing(s: &Session, inv: &Inventory, a: &Agent, file: &str) {
+    if a.run.file(file).exists() {
+        return;
+    }
+    let name = &a.reg.name;
+    let ran = inv.journal.get(&a.reg.id).is_some_and(|j| j.last(&Kind::Attempt).is_some());
+    match (ran, a.record.is_some() || a.run.dir.is_dir()) {
+        (true, _) if !a.run.dir.is_dir() || file == "events.jsonl" || file == "output.log" => {
+            s.ui.say(&format!("the logs of '{name}' are gone: '{}' was deleted", a.run.file(file).display()));
+            s.ui.hint(&match file {
+                "events.jsonl" => format!("what follows is what the journal knows; 'git agents show {}'", name.typed()),
+                _ => format!("'git agents logs {}' tells what the journal knows", name.typed()),
+            });
+        }
+        (_, true) => s.ui.say(&format!("'{name}' has no such log yet")),
+        (_, false) => s.ui.say(&format!("'{name}' has no log: no assistant was started")),
+    }
+}
+
+/// What the journal says, as a line of a log.
+fn noted(e: &Event) -> Option<Logged> {
+    let number = |key: &str| e.more.get(key).and_then(serde_json::Value::as_u64);
+    let text = match &e.kind {
+        Kind::Attempt => format!("attempt {} began", number("attempt").unwrap_or(1)),
+        Kind::Commit => format!("commit {}", e.text("commit").map_or("", |c| c.get(..12).unwrap_or(c))),
+        Kind::Exited => {
+            let record = from_event(e)?;
+            let why = record.reason.map(|r| format!(": {r}")).unwrap_or_default();
+            format!("{}{why}", record.state)
+        }
+        Kind::Renamed => format!("renamed to '{}'", e.text("to").map(crate::model::task::short_ref)?),
+        other => other.word().into_owned(),
+    };
+    let attempt = number("attempt").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+    Some(Logged { at: e.at.clone(), attempt, activity: Activity::Progress { text } })
+}
+
+fn plain(s: &Session, args: &Args, inv: &Inventory, agents: &[&Agent]) -> Result<i32, CliError> {
     let file = if args.setup {
         "setup.log"
     } else if args.supervisor {
@@ -158,7 +205,7 @@ fn plain(s: &Session, args: &Args, agents: &[&Agent]) -> Result<i32, CliError> {
     for a in agents {
         let path = a.run.file(file);
         if !path.exists() && !args.follow {
-            s.ui.say(&format!("'{}' has no such log yet", a.reg.name));
+            missing(s, inv, a, file);
             continue;
         }
         let wrong = |e: std::io::Error| {
@@ -217,7 +264,7 @@ impl Printer<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         if self.raw {
             let mut o = std::io::stdout().lock();
-            return o.write_all(bytes).and_then(|()| o.flush()).map_err(|_| CliError::Closed);
+            return o.write_all(bytes).and_then(|()| o.flush()).map_err(CliError::output);
         }
         self.rest.extend_from_slice(bytes);
         let whole = self.rest.iter().rposition(|b| *b == b'\n').map_or(0, |p| p + 1);
@@ -236,7 +283,7 @@ impl Printer<'_> {
 }
 
 fn since(text: &str) -> Result<String, CliError> {
-    if let Ok(seconds) = super::duration(text) {
+    if let Ok(seconds) = crate::model::units::parse_duration(text) {
         let t = jiff::Timestamp::now()
             .checked_sub(jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX / 4)));
         return Ok(crate::runtime::clock::stamp(t.map_err(|e| CliError::Usage(format!("'{text}': {e}")))?));

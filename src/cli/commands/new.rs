@@ -6,6 +6,7 @@ use crate::cli::error::{CliError, code};
 use crate::config::{ApprovedPlan, Flags};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
+use crate::git::worktree::Entry;
 use crate::model::agent::Origin;
 use crate::ops::create::{self, Planned, Step};
 use crate::ops::identity;
@@ -15,7 +16,7 @@ use crate::ops::record::RunDir;
 use crate::ops::unfinished::{self, Since};
 use crate::ops::{Context, base, plan, repair};
 use crate::runtime::signals::{Signals, Wake};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Make one environment: branch, worktree, files taken along, setup; no assistant yet
 #[derive(Debug, clap::Args)]
@@ -96,8 +97,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             return Err(e.into());
         }
     };
-    if let Some((from, changes)) = changes {
-        carry(&from, &entry.path, &changes)?;
+    if let Some(changes) = changes {
+        carry(&changes, &ctx, &entry)?;
     }
     let failed = setup(s, &ctx, &plan, &task, &reg, &entry.path, &run, &signals)?;
     identity::unlock_worktree(&ctx, &reg)?;
@@ -181,6 +182,7 @@ fn setup(
         values: crate::ops::plan::values(ctx, &reg.id, task, &plan.repo, worktree),
         env_allow: &plan.env_allow,
         grace: plan.grace(),
+        limit_s: plan.setup_time_s,
     };
     let mut by = None;
     let outcome = setup.run(run, &token, signals, &mut |woken| {
@@ -205,11 +207,19 @@ pub fn fetch(s: &Session, ctx: &Context) -> Result<(), CliError> {
     Ok(())
 }
 
+/// What is taken along.
+struct Here {
+    /// The checkout.
+    top: PathBuf,
+    changes: status::Changes,
+    /// What is staged: lines for `update-index --index-info`.
+    staged: Vec<u8>,
+    /// Paths that are meant to be added, with their content later; each with a NUL.
+    meant: Vec<u8>,
+}
+
 /// The uncommitted changes of the checkout the command was started in, which must be at `base`.
-fn changes_here(
-    ctx: &Context,
-    base: &crate::model::agent::Oid,
-) -> Result<(std::path::PathBuf, status::Changes), CliError> {
+fn changes_here(ctx: &Context, base: &crate::model::agent::Oid) -> Result<Here, CliError> {
     let repo = ctx.repo();
     let Some(top) = &repo.toplevel else {
         return Err(CliError::refused(
@@ -234,14 +244,41 @@ fn changes_here(
     if !changes.conflicted.is_empty() {
         return Err(CliError::refused("this checkout has unmerged paths", "finish the merge first"));
     }
-    Ok((top.clone(), changes))
+    let ask = |args: &[&str]| repo.call_in(top, &repo.git_dir, args).run();
+    let raw = ask(&[
+        "diff-index",
+        "--cached",
+        "--ita-invisible-in-index",
+        "--raw",
+        "-z",
+        "--no-renames",
+        "--no-abbrev",
+        &base.0,
+        "--",
+    ])?;
+    let meant = ask(&["diff-files", "--diff-filter=A", "--name-only", "-z", "--no-renames"])?;
+    Ok(Here { top: top.clone(), changes, staged: index_lines(&raw), meant })
 }
 
-/// Copies changed files byte for byte; what is gone there goes here.
-fn carry(from: &Path, to: &Path, changes: &status::Changes) -> Result<(), CliError> {
+/// `:OLDMODE NEWMODE OLD NEW STATUS`, path, … as `MODE ID\tpath`; a mode of zeros takes a path away.
+fn index_lines(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let fields: Vec<&[u8]> = raw.split(|b| *b == 0).collect();
+    for pair in fields.chunks_exact(2) {
+        let mut words = pair[0].split(|b| *b == b' ').skip(1);
+        if let (Some(mode), Some(id)) = (words.next(), words.nth(1)) {
+            out.extend([mode, b" ", id, b"\t", pair[1], b"\0"].concat());
+        }
+    }
+    out
+}
+
+/// Copies changed files byte for byte; what is gone there goes here. What is staged there is staged here.
+fn carry(here: &Here, ctx: &Context, entry: &Entry) -> Result<(), CliError> {
     use crate::runtime::files::because;
     use std::os::unix::ffi::OsStrExt as _;
-    for path in changes.modified.iter().chain(&changes.untracked) {
+    let (from, to) = (&here.top, &entry.path);
+    for path in here.changes.modified.iter().chain(&here.changes.untracked) {
         let rel = Path::new(std::ffi::OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
         let (src, dst) = (from.join(rel), to.join(rel));
         let Ok(meta) = std::fs::symlink_metadata(&src) else {
@@ -261,6 +298,24 @@ fn carry(from: &Path, to: &Path, changes: &status::Changes) -> Result<(), CliErr
         } else {
             std::fs::copy(&src, &dst).map_err(because("copy", &src))?;
         }
+    }
+    let git = |args: &[&str], input: &[u8]| {
+        let call = ctx.repo().call_in(to, &entry.admin, args).input(input);
+        call.run().map(drop)
+    };
+    if !here.staged.is_empty() {
+        git(&["update-index", "-z", "--index-info"], &here.staged)?;
+    }
+    if !here.meant.is_empty() {
+        let args = [
+            "--literal-pathspecs",
+            "add",
+            "--intent-to-add",
+            "--force",
+            "--pathspec-from-file=-",
+            "--pathspec-file-nul",
+        ];
+        git(&args, &here.meant)?;
     }
     Ok(())
 }

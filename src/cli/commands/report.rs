@@ -6,7 +6,7 @@ use crate::cli::error::{CliError, code};
 use crate::cli::ui::Label;
 use crate::model::overlap::Level;
 use crate::model::text::{one_line, safe_line};
-use crate::model::units::format_duration;
+use crate::model::units::{count, format_duration};
 use crate::ops::answer::JsonPath;
 use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::report::{AgentReport, Report, Verdict};
@@ -84,8 +84,8 @@ pub fn text(s: &Session, r: &Report) -> String {
     let mut out = String::new();
     let ready = r.agents.iter().filter(|a| a.verdict == Verdict::Ready).count();
     let head = match r.batch {
-        Some(b) => format!("batch {b}: {ready} of {} ready", super::run::count(r.agents.len(), "agent")),
-        None => format!("{ready} of {} ready", super::run::count(r.agents.len(), "agent")),
+        Some(b) => format!("batch {b}: {ready} of {} ready", count(r.agents.len(), "agent")),
+        None => format!("{ready} of {} ready", count(r.agents.len(), "agent")),
     };
     out.push_str(&s.ui.paint(Label::Strong, &head));
     out.push('\n');
@@ -107,6 +107,10 @@ pub fn text(s: &Session, r: &Report) -> String {
             let with: Vec<&str> = o.conflicts_with_landed.iter().map(|n| n.0.as_str()).collect();
             out.push_str(&format!("  {} will stop on {}\n", o.name, with.join(", ")));
         }
+    }
+    for o in r.order.iter().filter(|o| !o.instead_of.is_empty()) {
+        let rivals: Vec<&str> = o.instead_of.iter().map(|n| n.0.as_str()).collect();
+        out.push_str(&format!("of rivals one lands: {}, not {}\n", o.name, rivals.join(", ")));
     }
     out
 }
@@ -135,15 +139,13 @@ fn one(s: &Session, a: &AgentReport, out: &mut String) {
     }
     let added: usize = a.files.iter().filter_map(|f| f.added).sum();
     let removed: usize = a.files.iter().filter_map(|f| f.removed).sum();
-    let mut facts = vec![
-        super::run::count(a.commits.len(), "commit"),
-        format!("{} +{added} -{removed}", super::run::count(a.files.len(), "file")),
-    ];
+    let mut facts =
+        vec![count(a.commits.len(), "commit"), format!("{} +{added} -{removed}", count(a.files.len(), "file"))];
     if let Some(d) = a.duration_s {
         facts.push(format_duration(d));
     }
     if a.attempts > 1 {
-        facts.push(super::run::count(a.attempts as usize, "attempt"));
+        facts.push(count(a.attempts as usize, "attempt"));
     }
     if let Some(c) = a.cost_usd {
         facts.push(format!("{c:.2} USD"));

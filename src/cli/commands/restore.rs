@@ -41,10 +41,14 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     if args.list {
         let entries = restore::list(&ctx);
+        for (e, why) in entries.iter().filter_map(|e| Some((e, e.damaged.as_ref()?))) {
+            let capture = e.capture.as_ref().map(|c| format!("; its capture is '{c}'")).unwrap_or_default();
+            s.ui.warn(&format!("the description of '{}' is damaged: {why}{capture}", e.name));
+        }
         if args.json {
             let list: Vec<serde_json::Value> = entries
                 .iter()
-                .map(|e| serde_json::json!({ "name": e.name, "id": e.id, "branch": crate::model::task::short_ref(&e.branch), "tip": e.tip, "removed": e.at, "path": e.path }))
+                .map(|e| serde_json::json!({ "name": e.name, "id": e.id, "branch": crate::model::task::short_ref(&e.branch), "tip": e.tip, "removed": e.at, "path": e.path, "capture": e.capture, "damaged": e.damaged }))
                 .collect();
             s.ui.json(&serde_json::json!({ "version": 1, "removed": list }))?;
             return Ok(code::DONE);

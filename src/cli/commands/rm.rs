@@ -7,7 +7,7 @@ use crate::config::Flags;
 use crate::model::agent::RunState;
 use crate::model::text::shell_word;
 use crate::ops::inventory::Inventory;
-use crate::ops::remove::{self, Options};
+use crate::ops::remove::{self, Options, Tree};
 use crate::ops::retry;
 use crate::ops::safe::Allowed;
 use crate::ops::select::Match;
@@ -123,13 +123,28 @@ fn one(
             s.ui.say(&format!("'{name}' {would}no longer managed; its worktree and branch stay"));
             done(None)
         }
-        Ok(remove::Outcome::Removed { branch_deleted, because, visitors, standing_in, stale_lock }) => {
+        Ok(remove::Outcome::Removed { branch_deleted, because, visitors, standing_in, stale_lock, tree }) => {
             if stale_lock {
                 s.ui.say(&format!("'{name}' {would}released from the lock of a run that is gone"));
             }
             let branch = if branch_deleted { "with its branch" } else { "its branch stays" };
             let why = if because.is_empty() { String::new() } else { format!(" ({})", because.join("; ")) };
-            s.ui.say(&format!("'{name}' {would}moved to the trash, {branch}{why}"));
+            s.ui.say(&match &tree {
+                Tree::Moved => format!("'{name}' {would}moved to the trash, {branch}{why}"),
+                Tree::Missing => format!("'{name}' {would}removed (its directory was gone already), {branch}{why}"),
+                Tree::Stands(path) => format!(
+                    "'{name}' {would}no longer managed, {branch}{why}; git's entry of its worktree was gone, its files \
+                     stand at '{}'",
+                    path.display()
+                ),
+            });
+            if let (Tree::Stands(path), false) = (&tree, options.dry_run) {
+                s.ui.hint(&format!(
+                    "'git agents restore {}' makes them a worktree again, 'rm -r {}' deletes them",
+                    shell_word(name),
+                    shell_word(&path.to_string_lossy())
+                ));
+            }
             for v in visitors {
                 s.ui.warn(&format!("still working in its directory: {v}"));
             }
@@ -142,16 +157,16 @@ fn one(
     })
 }
 
-/// Ends the run of `name` and waits for it.
-pub fn end_first(ctx: &crate::ops::Context, name: &str) -> Result<(), CliError> {
+/// Ends the run of `name` and waits for it; whether there was anything to end.
+pub fn end_first(ctx: &crate::ops::Context, name: &str) -> Result<bool, CliError> {
     let inv = Inventory::read(ctx)?;
-    let Some(a) = inv.find(name) else { return Ok(()) };
+    let Some(a) = inv.find(name) else { return Ok(false) };
     if !retry::stop(ctx, a)? {
-        return Ok(());
+        return Ok(false);
     }
     let deadline = Instant::now() + Duration::from_secs(40);
     while a.run.is_alive()? && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(())
+    Ok(true)
 }

@@ -1,13 +1,14 @@
 //! `git agents run`.
 
-use super::{duration, loaded, refuse_inside};
+use super::{loaded, refuse_inside};
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::follow::{self, Options as FollowOptions};
-use crate::config::{Flags, value::Limit};
+use crate::config::Flags;
 use crate::git::command::Call;
 use crate::model::agent::Permission;
 use crate::model::tasks::{self, Format, Known, TaskList};
+use crate::model::units::{Limit, count, parse_cost, parse_duration};
 use crate::ops::inventory::Inventory;
 use crate::ops::naming::Taken;
 use crate::ops::start::{self, Batch, RunOptions};
@@ -61,10 +62,10 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
     /// US dollars each may cost
-    #[arg(long, value_name = "USD", value_parser = crate::model::units::parse_cost)]
+    #[arg(long, value_name = "USD", value_parser = parse_cost)]
     cost: Option<f64>,
     /// US dollars the batch may cost
-    #[arg(long, value_name = "USD", value_parser = crate::model::units::parse_cost)]
+    #[arg(long, value_name = "USD", value_parser = parse_cost)]
     total_cost: Option<f64>,
     /// No start after TIME (a duration from now, or RFC 3339)
     #[arg(long, value_name = "TIME")]
@@ -189,13 +190,8 @@ pub fn rings(loaded: &crate::ops::Loaded) -> bool {
     loaded.settings.notify.as_deref() == Some("bell")
 }
 
-/// `3 agents`, `1 agent`.
-pub fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
 fn until(text: &str) -> Result<String, CliError> {
-    if let Ok(seconds) = duration(text) {
+    if let Ok(seconds) = parse_duration(text) {
         let t = jiff::Timestamp::now()
             .checked_add(jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX / 4)));
         let t = t.map_err(|e| CliError::Usage(format!("'{text}' is too far away: {e}")))?;

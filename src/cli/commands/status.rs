@@ -4,9 +4,11 @@ use super::chosen;
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::{Label, table};
+use crate::cli::watch;
 use crate::model::agent::{BranchState, RunState, Zombie};
+use crate::model::overlap::Level;
 use crate::model::text::{one_line, safe_line, safe_path};
-use crate::ops::answer::{AgentAnswer, JsonPath, StatusAnswer};
+use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, OverlapAnswer, StatusAnswer};
 use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::select::Match;
 
@@ -16,6 +18,9 @@ pub struct Args {
     /// Only these
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
+    /// Go on showing what changes: a full screen on a terminal, JSON lines with --json
+    #[arg(short, long, conflicts_with_all = ["porcelain", "names"])]
+    watch: bool,
     /// Only those of batch N
     #[arg(long, value_name = "N")]
     batch: Option<u64>,
@@ -49,7 +54,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let inv = Inventory::read(&ctx)?;
     for d in &inv.damaged {
-        s.ui.warn(&format!("the registration of '{d}' in the repository's config is damaged; it is left alone"));
+        let refusal = crate::ops::rebuild::refusal(&ctx, d);
+        s.ui.warn(&refusal.to_string());
+        s.ui.hint(&format!("'{}' writes it anew", refusal.hint().unwrap_or_default()));
     }
     if let Some(why) = ctx.state.lock_trouble() {
         s.ui.warn(&format!("{why}; nothing is removed automatically here"));
@@ -65,6 +72,19 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         let text: String = inv.agents.iter().filter(|a| only(a)).map(|a| format!("{}{end}", a.reg.name)).collect();
         s.ui.out(&text)?;
         return Ok(code::DONE);
+    }
+    if args.watch {
+        let form = match args.json {
+            true => watch::Form::Json,
+            false if s.ui.out_tty => watch::Form::Screen,
+            false => watch::Form::Text,
+        };
+        // Those who come while one looks on are shown too, unless names were asked for.
+        return watch::watch(s, &ctx, form, &only, &|answer| text(s, answer));
+    }
+    let moved: Vec<_> = inv.agents.iter().filter_map(|a| crate::ops::moved::stale(&ctx, a)).collect();
+    if !moved.is_empty() {
+        s.ui.hint(&crate::ops::moved::command(&ctx, &moved));
     }
     let base = if args.json { super::base_name(&ctx) } else { None };
     let answer = status(&ctx, &inv, &only, base)?;
@@ -127,7 +147,7 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
             (_, 0) => Some(Label::Strong),
             (_, 1) => match answer.agents[i - 1].run.state {
                 Some(RunState::Succeeded) => Some(Label::Good),
-                Some(RunState::NeedsInput | RunState::Unchanged) => Some(Label::Warn),
+                Some(RunState::NeedsInput | RunState::Unchanged | RunState::Stopped) => Some(Label::Warn),
                 Some(st) if st.is_final() => Some(Label::Bad),
                 _ => None,
             },
@@ -154,7 +174,7 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
     }
     for c in &answer.checkouts {
         if let Some(d) = c.dirty.as_ref().filter(|d| !d.is_clean()) {
-            out.push_str(&format!("your checkout has {} modified and {} untracked files\n", d.modified, d.untracked));
+            out.push_str(&format!("your checkout: {}\n", changes(d)));
         }
     }
     for u in &answer.unmanaged {
@@ -162,6 +182,13 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
         out.push_str(&format!("not managed: {} ({})\n", u.worktree.shown(), safe_line(branch.as_bytes())));
     }
     out
+}
+
+fn changes(d: &Dirty) -> String {
+    let part = |n: usize, w: &str| if n > 0 { Some(format!("{n} {w}")) } else { None };
+    let parts = [part(d.modified, "modified"), part(d.untracked, "untracked"), part(d.conflicted, "in conflict")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "clean".to_owned() } else { parts.join(", ") }
 }
 
 fn row(a: &AgentAnswer) -> Vec<String> {
@@ -177,16 +204,24 @@ fn row(a: &AgentAnswer) -> Vec<String> {
         (b, _, _) => branch_word(b).to_owned(),
     };
     let changes = match &a.dirty {
-        Some(d) if d.is_clean() => "clean".to_owned(),
-        Some(d) => {
-            let part = |n: usize, w: &str| if n > 0 { Some(format!("{n} {w}")) } else { None };
-            let parts =
-                [part(d.modified, "modified"), part(d.untracked, "untracked"), part(d.conflicted, "in conflict")];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-        }
+        Some(d) => changes(d),
         None => "-".to_owned(),
     };
     vec![safe_line(a.name.0.as_bytes()), state, branch, changes, one_line(&a.title, 60)]
+}
+
+/// What is worth a line: who is close, and who may be.
+fn meets(o: &OverlapAnswer) -> Option<String> {
+    let names = |of: &[String]| {
+        let shown: Vec<String> = of.iter().take(5).map(|n| safe_line(n.as_bytes())).collect();
+        let more = if of.len() > 5 { format!(" and {} more", of.len() - 5) } else { String::new() };
+        format!("{}{more}", shown.join(", "))
+    };
+    match o.level {
+        Some(level) if level >= Level::Near => Some(format!("overlap: {} with {}", level.word(), names(&o.with))),
+        _ if !o.unknown.is_empty() => Some(format!("overlap: unknown with {}", names(&o.unknown))),
+        _ => None,
+    }
 }
 
 fn notes(a: &AgentAnswer) -> Vec<String> {
@@ -205,6 +240,7 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
         Some(Zombie::Landed) => out.push(format!("landed; 'git agents rm {}' takes it away", a.name.typed())),
         _ => {}
     }
+    out.extend(a.overlap.as_ref().and_then(meets));
     if let Some(op) = &a.operation {
         out.push(format!("in the middle of a {op}"));
     }

@@ -44,19 +44,22 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let mut results = Vec::new();
     for name in names {
-        super::rm::end_first(&ctx, &name)?;
+        let ended = super::rm::end_first(&ctx, &name)?;
         let now = Inventory::read(&ctx)?;
         let state = now.find(&name).and_then(|a| a.state());
         let before = inv.find(&name).and_then(|a| a.state());
         let (outcome, reason) = match (before, state) {
             (_, Some(st)) if st.is_live() => ("failed", Some(format!("'{name}' did not end"))),
             (Some(b), _) if b.is_live() || b == RunState::Dead => ("done", None),
+            // A creation that was cut short.
+            (None, None) if ended => ("done", None),
             _ => ("kept", Some(format!("'{name}' is not running"))),
         };
         if outcome == "done" {
             s.ui.say(&format!("'{name}' is stopped"));
         }
-        let undo = (outcome == "done").then(|| format!("git agents retry {}", crate::model::text::shell_word(&name)));
+        let undo = (outcome == "done" && state.is_some())
+            .then(|| format!("git agents retry {}", crate::model::text::shell_word(&name)));
         results.push(Outcome { name, outcome, reason, undo });
     }
     finish(s, args.json, results, &[])

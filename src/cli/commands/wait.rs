@@ -1,9 +1,11 @@
 //! `git agents wait`.
 
-use super::{chosen, duration};
+use super::chosen;
+
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::follow::{self, Options};
+use crate::model::units::parse_duration;
 use crate::ops::inventory::Inventory;
 use crate::ops::select::Match;
 use std::time::Duration;
@@ -21,7 +23,7 @@ pub struct Args {
     #[arg(long)]
     any: bool,
     /// Give up after D
-    #[arg(long, value_name = "D", value_parser = duration)]
+    #[arg(long, value_name = "D", value_parser = parse_duration)]
     timeout: Option<u64>,
     /// JSON lines
     #[arg(long)]

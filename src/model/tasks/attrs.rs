@@ -1,7 +1,7 @@
 //! What a task may ask for beside its prompt, and the brace group it is written in.
 
 use super::super::agent::Permission;
-use super::super::units::{parse_cost, parse_duration};
+use super::super::units::{Limit, parse_cost};
 use super::name::check_name;
 
 /// Every key, in the order of the manual.
@@ -64,7 +64,7 @@ impl Attrs {
                 other => return Err(format!("isolation '{other}' is not supported by this version; 'worktree' is")),
             },
             "permission" => self.permission = Some(one()?.parse()?),
-            "time" => self.time_s = Some(parse_duration(&one()?)?.unwrap_or(0)),
+            "time" => self.time_s = Some(one()?.parse::<Limit>()?.0.unwrap_or(0)),
             "cost" => self.cost_usd = Some(parse_cost(&one()?)?),
             "files" => {
                 let files: Vec<String> = split(values, char::is_whitespace).collect();
@@ -170,6 +170,41 @@ pub(super) fn split_group(line: &str) -> Option<(&str, Vec<(&str, String)>)> {
         members(&line[i + 1..]).map(|m| (before.trim_end(), m))
     })
 }
+
+/// Whether the line ends with a brace group that was meant as attributes, for it begins with a key of ours, and cannot
+/// be read as such: left as text it would be ignored in silence.
+pub(super) fn broken_group(line: &str) -> bool {
+    let line = line.trim_end();
+    let from = line.len().saturating_sub(LONGEST_GROUP);
+    let mut at = line.bytes().enumerate().skip(from).filter(|(_, b)| *b == b'{').map(|(i, _)| i);
+    at.any(|i| {
+        let (before, group) = (&line[..i], &line[i + 1..]);
+        let begins = before.is_empty() || before.ends_with(char::is_whitespace);
+        let key = group.trim_start().split('=').next().unwrap_or_default();
+        let value = group.trim_start().get(key.len() + 1..).unwrap_or_default();
+        begins && KEYS.contains(&key) && !value.starts_with(['=', '>']) && ends_there(group)
+    })
+}
+
+/// Whether the brace that was opened before `text` is closed by its last character, or never.
+fn ends_there(text: &str) -> bool {
+    let mut depth = 1usize;
+    for (i, b) in text.bytes().enumerate() {
+        match b {
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return i + 1 == text.len();
+        }
+    }
+    true
+}
+
+/// What is said of a [`broken_group`].
+pub(super) const BROKEN: &str =
+    "these attributes cannot be read; write {key=value key=\"a value\"}, or put braces that are text in backquotes";
 
 /// Members up to a `}` that ends the text.
 fn members(text: &str) -> Option<Vec<(&str, String)>> {
@@ -289,12 +324,10 @@ mod tests {
             "{{name=x}}",
             "{name=x}.",
             "`{name=x}`",
-            "{name=f(x)}",
-            "{name=\"x}",
-            "{name=x\"y\"}",
-            "{name=x wait}",
             "{name = x}",
-            "{name=\"a\"model=b}",
+            "{x=f(x)}",
+            "{x=\"x}",
+            "{x=1 y}",
             "{=x}",
             "{1=x}",
             "}",
@@ -302,10 +335,32 @@ mod tests {
             "<A b={name=x}/>",
             "{data-x='1'}>",
             "{name=x}}",
-            "{name={x}}",
+            "{name=x} and {b}",
+            "{name==x}",
+            "{name=>x}",
+            "{id}",
         ] {
             assert_eq!(group(line), Err("text".to_owned()), "{line}");
+            assert!(!broken_group(line), "{line}");
         }
+    }
+
+    #[test]
+    fn a_slip_in_a_group_was_taken_for_text() {
+        for line in [
+            "x {name=\"unclosed}",
+            "{name='x}",
+            "{name=f(x)}",
+            "{name=x\"y\"}",
+            "{name=x wait}",
+            "{name=\"a\"model=b}",
+            "{name={x}}",
+            "x {model=opus",
+            "{id} and { after=1 base }",
+        ] {
+            assert!(split_group(line).is_none() && broken_group(line), "{line}");
+        }
+        assert!(!broken_group("x {name=a model=b}y"));
     }
 
     #[test]

@@ -85,6 +85,15 @@ impl<'a> Parser<'a> {
         {
             return take_attrs(&mut self.out.mistakes, item, number, members);
         }
+        if column > 0
+            && self.fence.is_none()
+            && rest.starts_with('{')
+            && rest.trim_end().ends_with('}')
+            && attrs::broken_group(rest)
+            && self.item.as_ref().is_some_and(|item| !item.done)
+        {
+            self.out.mistakes.push(Mistake::new(number, attrs::BROKEN));
+        }
         self.push(Line { text, code: false });
     }
 
@@ -111,6 +120,8 @@ impl<'a> Parser<'a> {
                 self.out.mistakes.push(Mistake::new(line, "two groups of attributes; write all in one"));
             }
             take_attrs(&mut self.out.mistakes, &mut item, line, members);
+        } else if self.fence.is_none() && !done && attrs::broken_group(text) {
+            self.out.mistakes.push(Mistake::new(line, attrs::BROKEN));
         }
         self.item = Some(item);
     }

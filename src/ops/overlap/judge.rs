@@ -15,7 +15,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Counts up when the answers mean something else.
-const FORM: &str = "overlap 1";
+const FORM: &str = "overlap 2";
+
+/// Pairs that are decided between two looks at the clock.
+const PORTION: usize = 64;
+/// Why somebody in a hurry knows nothing of a pair.
+pub(super) const PENDING: &str = "not compared yet";
 
 type Sets = HashMap<(Oid, Oid), Result<Arc<ChangeSet>, String>>;
 type Programs = Result<BTreeMap<Vec<u8>, String>, String>;
@@ -85,7 +90,15 @@ impl Round<'_> {
                 }
             }
         }
-        for (task, found) in self.decide(base, sides, &trees, &tasks) {
+        // In one go; for somebody in a hurry in portions, between which there is a look at the clock.
+        let portion = if self.until.is_some() { PORTION } else { tasks.len().max(1) };
+        let decided = tasks.chunks(portion).flat_map(|part| {
+            if self.is_late() {
+                return part.iter().map(|t| (t, Found::unknown(PENDING.into()))).collect();
+            }
+            self.decide(base, sides, &trees, part)
+        });
+        for (task, found) in decided {
             if let (Some(key), true) = (&task.key, found.lasts()) {
                 let short = (found != Found::default()).then_some(&found);
                 self.cache().keep(key, &short);
@@ -267,7 +280,7 @@ fn found(c: &Candidate<'_>, merge: Option<Merge>, lines: &Lines<'_>) -> Found {
         Some(Merge::Conflict(paths)) => paths,
         Some(Merge::Clean(_)) | None => BTreeMap::new(),
     };
-    let meetings = if c.touch.is_none() { Vec::new() } else { lines.meetings(&c.x, &c.y, &conflicts) };
+    let meetings = lines.meetings(&c.x, &c.y, &conflicts);
     Found { unknown: None, meetings: meetings.into_iter().map(Met::from).collect(), twins: texts(&c.twins) }
 }
 
@@ -337,6 +350,10 @@ struct Met {
     kind: Option<Kind>,
     x: Vec<(u32, u32)>,
     y: Vec<(u32, u32)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    symbol: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    other: Option<Text>,
 }
 
 /// Exact bytes as text: each byte is one character.
@@ -359,7 +376,15 @@ fn texts(twins: &[(Vec<u8>, Vec<u8>)]) -> Vec<(Text, Text)> {
 
 impl From<Meeting> for Met {
     fn from(m: Meeting) -> Met {
-        Met { path: Text::of(&m.path), level: m.level, kind: m.kind, x: m.a_lines, y: m.b_lines }
+        Met {
+            path: Text::of(&m.path),
+            level: m.level,
+            kind: m.kind,
+            x: m.a_lines,
+            y: m.b_lines,
+            symbol: m.symbol,
+            other: m.other.as_deref().map(Text::of),
+        }
     }
 }
 
@@ -383,7 +408,12 @@ impl Found {
     /// Asked the other way round.
     fn turned(mut self, yes: bool) -> Found {
         if yes {
-            self.meetings.iter_mut().for_each(|m| std::mem::swap(&mut m.x, &mut m.y));
+            for m in &mut self.meetings {
+                std::mem::swap(&mut m.x, &mut m.y);
+                if let Some(other) = &mut m.other {
+                    std::mem::swap(&mut m.path, other);
+                }
+            }
             self.twins.iter_mut().for_each(|t| std::mem::swap(&mut t.0, &mut t.1));
         }
         self
@@ -397,7 +427,8 @@ impl Found {
             kind: m.kind,
             a_lines: m.x,
             b_lines: m.y,
-            symbol: None,
+            symbol: m.symbol,
+            other: m.other.map(|o| o.bytes()),
         };
         let meetings = self.meetings.into_iter().map(meeting).collect();
         let twins = self.twins.iter().map(|(a, b)| (a.bytes(), b.bytes())).collect();

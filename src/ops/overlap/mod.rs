@@ -10,11 +10,17 @@
 //! never "free": a missing object, no common history, a path that a program merges or converts, an answer that depends
 //! on attributes one of the two changes.
 
+pub mod answer;
 mod cache;
+pub mod check;
 mod judge;
 mod levels;
 mod lines;
+pub mod live;
 mod order;
+pub mod parties;
+pub mod summary;
+mod symbols;
 
 use super::inventory::in_parallel;
 use super::{Context, Result};
@@ -27,14 +33,28 @@ use crate::model::overlap::{Pair, Pairs, Side, SideFacts, SideKind, same_group};
 use cache::Cache;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// One comparison, with a private store that goes when it ends.
 #[derive(Debug)]
 pub struct Round<'c> {
     ctx: &'c Context,
     store: Store,
+    /// No merge is asked for after this.
+    until: Option<Instant>,
     cache: Mutex<Cache>,
     rules: String,
+}
+
+/// A path that a side changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touched {
+    /// Exact bytes, from the top of the tree.
+    pub path: Vec<u8>,
+    /// Where, as the file is now; empty where lines say nothing.
+    pub lines: Vec<crate::model::overlap::Lines>,
+    /// Nothing of it is uncommitted.
+    pub committed: bool,
 }
 
 /// Where a side is to be found.
@@ -58,7 +78,18 @@ impl<'c> Round<'c> {
         let store = Store::open(ctx.repo())?;
         let rules = store.rules()?;
         let cache = Mutex::new(Cache::read(ctx.repo()));
-        Ok(Round { ctx, store, cache, rules })
+        Ok(Round { ctx, store, until: None, cache, rules })
+    }
+
+    /// The same for somebody who does not wait: what is not known after `limit` is unknown this time.
+    pub fn begin_within(ctx: &'c Context, limit: Duration) -> Result<Round<'c>> {
+        let mut round = Round::begin(ctx)?;
+        round.until = Some(Instant::now() + limit);
+        Ok(round)
+    }
+
+    fn is_late(&self) -> bool {
+        self.until.is_some_and(|u| Instant::now() >= u)
     }
 
     /// The sides with their uncommitted work, read in parallel. What cannot be read is a side that is unknown.
@@ -84,6 +115,7 @@ impl<'c> Round<'c> {
                 let mut side = Side::at(&look.name, look.kind, look.group.clone(), commit);
                 side.tip = look.tip.clone().or_else(|| place.head.cloned());
                 (side.dirty, side.unmerged, side.doubtful) = (s.dirty, s.unmerged, s.doubtful);
+                side.counts = s.changes.map(|c| (c.modified.len(), c.untracked.len(), c.conflicted.len()));
                 side
             }
             Err(e) => unknown(e.to_string()),
@@ -111,6 +143,34 @@ impl<'c> Round<'c> {
         let pairs: Vec<(usize, usize)> = (1..all.len()).map(|i| (0, i)).collect();
         let found = self.judge(base, &all, &pairs);
         found.into_iter().map(|p| Pair { a: p.b - 1, b: p.b - 1, ..p }).collect()
+    }
+
+    /// The verdicts on `pairs` alone, in their order; also those that are free.
+    pub fn pairs(&self, base: &Oid, sides: &[Side], pairs: &[(usize, usize)]) -> Vec<Pair> {
+        self.judge(base, sides, pairs)
+    }
+
+    /// The paths a side changes since it left `base`, with the lines as they are now; an error says why nobody knows.
+    pub fn touched(&self, base: &Oid, side: &Side) -> std::result::Result<Vec<Touched>, String> {
+        let objects = self.store.objects();
+        let commit = side.commit.clone()?;
+        let from = objects.merge_bases(base, &commit).map_err(|e| e.to_string())?;
+        let from = from.first().ok_or_else(|| no_common(self.ctx))?;
+        let between = |to: &Oid| crate::git::changes::between(objects, from, to).map_err(|e| e.to_string());
+        let now = between(&commit)?;
+        let committed = match side.tip.as_ref().filter(|t| **t != commit) {
+            Some(tip) => between(tip)?,
+            None => now.clone(),
+        };
+        let lines = levels::Lines::new(objects);
+        let one = |(path, delta): (&Vec<u8>, &crate::model::meet::Delta)| Touched {
+            lines: lines.changed(delta),
+            committed: committed.files.get(path) == Some(delta),
+            path: path.clone(),
+        };
+        let doubtful = side.doubtful.keys().filter(|p| !now.files.contains_key(*p));
+        let doubtful = doubtful.map(|p| Touched { path: p.clone(), lines: Vec::new(), committed: false });
+        Ok(now.files.iter().map(one).chain(doubtful).collect())
     }
 
     fn facts(&self, base: &Oid, sides: &[Side]) -> Vec<SideFacts> {

@@ -3,16 +3,16 @@
 use super::Round;
 use crate::git::merge::Merge;
 use crate::model::agent::Oid;
-use crate::model::overlap::{Pair, Side, Step, landing_order};
+use crate::model::overlap::{Pair, Side, Step, landing_order, same_group};
 
 /// So often a side that stops though it merges with each of the others is tried before them.
 const TRIES: usize = 4;
 
 impl Round<'_> {
-    /// The steps of landing on `base`, one of each group. A side that stops is left out of what the later ones are tried
-    /// on: what a person makes of it is not known.
-    pub fn order(&self, base: &Oid, sides: &[Side], pairs: &[Pair]) -> Vec<Step> {
-        let mut order = landing_order(sides, pairs);
+    /// The steps of landing on `base`, one of each group: the one with the lowest `rank` that stops least. A side that
+    /// stops is left out of what the later ones are tried on: what a person makes of it is not known.
+    pub fn order(&self, base: &Oid, sides: &[Side], pairs: &[Pair], rank: &dyn Fn(usize) -> u8) -> Vec<Step> {
+        let mut order = landing_order(sides, pairs, rank);
         let mut steps = self.sequence(base, sides, pairs, &order);
         let stops = |steps: &[Step]| steps.iter().filter(|s| !s.stops.is_empty()).count();
         for _ in 0..TRIES {
@@ -39,7 +39,9 @@ impl Round<'_> {
         let (mut steps, mut stopped): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
         for &i in order {
             let Ok(commit) = &sides[i].commit else { continue };
-            let mut step = Step { side: i, conflicts_with_landed: Vec::new(), stops: Vec::new(), unknown: None };
+            let instead_of = (0..sides.len()).filter(|o| *o != i && same_group(&sides[i], &sides[*o])).collect();
+            let mut step =
+                Step { side: i, conflicts_with_landed: Vec::new(), instead_of, stops: Vec::new(), unknown: None };
             match self.land(base, &at, &sides[i], commit) {
                 (Merge::Clean(_), Some(next)) => {
                     at = next;

@@ -56,7 +56,8 @@ fn open(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn gap_note(bytes: u64) -> Vec<u8> {
-    format!("\n[git-agents: {bytes} bytes of output left out here]\n").into_bytes()
+    let bytes = crate::model::units::count(bytes as usize, "byte");
+    format!("\n[git-agents: {bytes} of output left out here]\n").into_bytes()
 }
 
 /// All that is kept of the log that begins at `path`, in order, with a line where something was left out. A log that

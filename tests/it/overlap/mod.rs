@@ -114,7 +114,7 @@ fn answer_in_a_process_of_its_own() {
     let base = Oid::parse(ask["base"].as_str().unwrap()).unwrap();
     let sides = round.sides(&looks);
     let pairs = round.verdicts(&base, &sides);
-    let steps = if ask["order"] == true { round.order(&base, &sides, &pairs.pairs) } else { Vec::new() };
+    let steps = if ask["order"] == true { round.order(&base, &sides, &pairs.pairs, &|_| 0) } else { Vec::new() };
     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
     let pair = |p: &Pair| {
         let meetings: Vec<Value> = p

@@ -83,8 +83,24 @@ impl<'e> Target<'e> {
     #[track_caller]
     pub fn kill_before(&self, point: &Point) -> Fault {
         let log = self.file("kill");
-        let out = run(self.traced(&log, Some(point)), b"");
+        let out = run(self.traced(&log, Some((point, KILL))), b"");
         Fault { hit: killed(&log), out }
+    }
+
+    /// Runs it with `point` refused by the system: `errno` is what it is told, as `EIO`.
+    #[track_caller]
+    pub fn fail_at(&self, point: &Point, errno: &str) -> Fault {
+        let log = self.file("fail");
+        let out = run(self.traced(&log, Some((point, &format!("error={errno}")))), b"");
+        Fault { hit: injected(&log), out }
+    }
+
+    /// The same for its `j`-th git (from 1), and what that starts.
+    #[track_caller]
+    pub fn fail_child_at(&self, j: usize, point: &Point, errno: &str) -> Fault {
+        let wrapped = self.wrapped(Some((j, point, &format!("error={errno}"))));
+        let out = run(wrapped.command, b"");
+        Fault { hit: injected(&wrapped.log), out }
     }
 
     /// Runs it to its end: for each call of git, in order, the changes of that git and of what it started. A change of
@@ -106,7 +122,7 @@ impl<'e> Target<'e> {
     /// Runs it and kills its `j`-th git (from 1), or what that git starts, right before whichever comes to `point`.
     #[track_caller]
     pub fn kill_child_before(&self, j: usize, point: &Point) -> Fault {
-        let wrapped = self.wrapped(Some((j, point)));
+        let wrapped = self.wrapped(Some((j, point, KILL)));
         let out = run(wrapped.command, b"");
         Fault { hit: killed(&wrapped.log), out }
     }
@@ -138,15 +154,15 @@ impl<'e> Target<'e> {
         (start.elapsed(), out)
     }
 
-    fn traced(&self, log: &Path, kill: Option<&Point>) -> Command {
+    fn traced(&self, log: &Path, fault: Option<(&Point, &str)>) -> Command {
         let mut command = self.env.command("strace", &self.dir);
-        command.arg("-q").arg("-o").arg(log).args(filter(kill));
+        command.arg("-q").arg("-o").arg(log).args(filter(fault));
         command.arg("--").arg(&self.program).args(&self.args);
         command
     }
 
-    /// The program with a `git` on its `PATH` that counts its calls and kills in one of them; in none: each is traced.
-    fn wrapped(&self, kill: Option<(usize, &Point)>) -> Wrapped {
+    /// The program with a `git` on its `PATH` that counts its calls and has a fault in one of them; in none: each is traced.
+    fn wrapped(&self, fault: Option<(usize, &Point, &str)>) -> Wrapped {
         let dir = self.file("git");
         let (calls, log) = (dir.join("calls"), dir.join("log"));
         std::fs::create_dir_all(&calls).unwrap();
@@ -157,13 +173,13 @@ impl<'e> Target<'e> {
              {choose}\n\
              exec strace -f -q -o {log}{each} {filter} -- {git} \"$@\"\n",
             calls = quoted(&calls),
-            choose = kill
-                .map(|(j, _)| format!("[ $n = {j} ] || exec {} \"$@\"", quoted(&self.env.git_program())))
+            choose = fault
+                .map(|(j, _, _)| format!("[ $n = {j} ] || exec {} \"$@\"", quoted(&self.env.git_program())))
                 .unwrap_or_default(),
             log = quoted(&log),
-            each = if kill.is_none() { ".$n" } else { "" },
+            each = if fault.is_none() { ".$n" } else { "" },
             git = quoted(&self.env.git_program()),
-            filter = filter(kill.map(|(_, p)| p)).join(" "),
+            filter = filter(fault.map(|(_, p, what)| (p, what))).join(" "),
         );
         self.env.script_at(&dir.join("git"), &script);
         let mut path = vec![dir];
@@ -185,10 +201,12 @@ struct Wrapped {
     log: PathBuf,
 }
 
-fn filter(kill: Option<&Point>) -> Vec<String> {
+const KILL: &str = "signal=SIGKILL";
+
+fn filter(fault: Option<(&Point, &str)>) -> Vec<String> {
     let mut out = vec!["-e".into(), format!("trace={CHANGES}")];
-    if let Some(Point { call, nth }) = kill {
-        out.extend(["-e".into(), format!("inject={call}:signal=SIGKILL:when={nth}")]);
+    if let Some((Point { call, nth }, what)) = fault {
+        out.extend(["-e".into(), format!("inject={call}:{what}:when={nth}")]);
     }
     out
 }
@@ -214,6 +232,11 @@ fn points(log: &Path) -> BTreeMap<u32, Vec<Point>> {
 fn killed(log: &Path) -> bool {
     let text = std::fs::read(log).unwrap_or_default();
     String::from_utf8_lossy(&text).contains("+++ killed by SIGKILL")
+}
+
+fn injected(log: &Path) -> bool {
+    let text = std::fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text).contains("(INJECTED)")
 }
 
 fn quoted(path: &Path) -> String {

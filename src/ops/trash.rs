@@ -1,0 +1,94 @@
+//! Trash entries whose description is damaged: what the capture, the folder and the journal still say of them.
+
+use super::Context;
+use super::remove::Entry;
+use crate::git::{refs, worktree};
+use crate::model::agent::{AgentId, Oid};
+use crate::model::event::Kind;
+use crate::place::files::RelPath as AnyPath;
+use crate::runtime::files;
+use serde_json::Value;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// The entry in `dir` as far as it can be told; `why`: what is wrong with its description. An entry of nobody knows whom
+/// has no id.
+pub(super) fn rebuilt(ctx: &Context, dir: &Path, why: String) -> Entry {
+    let label = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let reference = format!("refs/agents/removed/{label}");
+    let capture = refs::read(ctx.repo(), &reference).ok().flatten();
+    let commit = capture.as_ref().and_then(|c| ctx.state.objects.commit(c).ok().flatten());
+    let about: Value = commit.as_ref().and_then(|c| serde_json::from_str(&c.subject).ok()).unwrap_or_default();
+    let text = |key: &str| about[key].as_str().map(str::to_owned);
+    let admin = dir.join("admin");
+    let line = |name: &str| {
+        let bytes = files::read_limited(&admin.join(name), 1 << 12).ok()??;
+        Some(bytes.trim_ascii().to_vec()).filter(|b| !b.is_empty())
+    };
+    let word = |name: &str| line(name).and_then(|b| String::from_utf8(b).ok());
+    let id = text("agent").or_else(|| word("agents-token")).filter(|i| Oid::parse(i).is_some()).unwrap_or_default();
+    let id = AgentId(id);
+    let task = ctx.state.task(&id).ok();
+    let task = task.as_ref();
+    let path = line("gitdir").and_then(|b| Some(Path::new(std::ffi::OsStr::from_bytes(&b)).parent()?.to_owned()));
+    let tree =
+        [Some(dir.join("tree")), path.as_ref().and_then(|p| Some(p.parent()?.join(".git-agents-trash").join(&label)))];
+    let tree = tree.into_iter().flatten().find(|t| t.symlink_metadata().is_ok());
+    let branch = text("branch")
+        .or_else(|| word("HEAD").and_then(|h| Some(h.strip_prefix("ref:")?.trim().to_owned())))
+        .or_else(|| task.map(|t| t.branch.clone()))
+        .filter(|b| b.starts_with("refs/heads/"));
+    let now = branch.as_ref().and_then(|b| refs::read(ctx.repo(), b).ok().flatten());
+    let journal = ctx.state.journal_of(&id).unwrap_or_default();
+    let noted = journal.last(&Kind::Removed);
+    // A capture's first parent is the tip, or the capture is the tip itself where there was no tree.
+    let of_capture =
+        commit.as_ref().and_then(|c| if about.is_null() { Some(c.id.clone()) } else { c.parents.first().cloned() });
+    let tip = noted.and_then(|e| e.text("tip")).and_then(Oid::parse).or(of_capture).or_else(|| now.clone());
+    let at = text("at").or_else(|| noted.map(|e| e.at.clone()));
+    let under_way = ctx.state.registrations().is_ok_and(|(all, _)| all.iter().any(|r| r.id == id && r.doing.is_some()));
+    Entry {
+        version: 1,
+        name: text("name").or_else(|| task.map(|t| t.name.0.clone())).unwrap_or_else(|| slug_of(&label)),
+        at: at.unwrap_or_else(|| label.split('-').next().unwrap_or_default().to_owned()),
+        branch_deleted: now.is_none() && tip.is_some() && branch.is_some(),
+        branch: branch.unwrap_or_default(),
+        base: text("base").or_else(|| task.map(|t| t.base.clone())).unwrap_or_default(),
+        fork: text("fork")
+            .and_then(|f| Oid::parse(&f))
+            .or_else(|| Some(task?.base_commit.clone()))
+            .unwrap_or_else(|| Oid(String::new())),
+        ahead: journal.last(&Kind::Commit).is_some().then(|| tip.clone()).flatten(),
+        tip,
+        worktree: tree.as_deref().and_then(worktree::points_to).and_then(|t| Some(t.file_name()?.to_str()?.to_owned())),
+        missing: tree.is_none(),
+        stands: false,
+        tree: AnyPath(tree.unwrap_or_else(|| PathBuf::from("tree"))),
+        path: path.map(AnyPath),
+        repository: AnyPath(ctx.repo().common_dir.clone()),
+        capture: capture.map(|_| reference),
+        complete: !under_way,
+        damaged: Some(why),
+        id,
+    }
+}
+
+/// `20260101t120000z-<slug>-<hex>`.
+fn slug_of(label: &str) -> String {
+    let rest = label.split_once('-').map_or(label, |(_, r)| r);
+    rest.rsplit_once('-').map_or(rest, |(slug, _)| slug).to_owned()
+}
+
+/// Whether enough is known of `entry` to give it back.
+pub(super) fn is_whole(entry: &Entry) -> bool {
+    !entry.id.0.is_empty() && !entry.branch.is_empty() && !entry.fork.0.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_folder_names_its_agent() {
+        assert_eq!(super::slug_of("20260101t120000z-csv-export-0a1b2c3d"), "csv-export");
+        assert_eq!(super::slug_of("odd"), "odd");
+    }
+}
