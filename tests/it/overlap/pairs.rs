@@ -479,3 +479,39 @@ fn a_round_left_its_store_behind() {
     assert_eq!(mine(), before);
     assert!(!repo.join(".git/agents").exists(), "a reader made a folder of ours");
 }
+
+#[test]
+fn repositories_of_another_form_were_not_judged() {
+    let env = Env::new();
+    for form in ["--object-format=sha256", "--ref-format=reftable", "--bare"] {
+        let name = form.trim_start_matches('-').replace('=', "-");
+        let at = env.root().join("code").join(&name);
+        let mut init = env.command("git", env.root());
+        init.args(["init", "--quiet", form]).arg(&at);
+        if run(init, b"").status != 0 {
+            // Older versions have no reftables.
+            assert_eq!(form, "--ref-format=reftable");
+            continue;
+        }
+        let repo = Repo::at(&env, &at);
+        let tree = |name: &str| env.root().join(format!("code/{}-{name}", form.len()));
+        if form == "--bare" {
+            let path = tree("main");
+            repo.git(&["worktree", "add", "--quiet", "--orphan", "-b", "main", path.to_str().unwrap()]);
+        }
+        let main = if form == "--bare" { Repo::at(&env, tree("main")) } else { repo.clone() };
+        main.write("f", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+        main.commit("base");
+        let mut ask = Ask::new(&repo);
+        for (name, line) in [("a", "1"), ("b", "1"), ("c", "9")] {
+            let path = tree(name);
+            repo.git(&["worktree", "add", "--quiet", "-b", name, path.to_str().unwrap(), "main"]);
+            let text = main.read("f").replace(&format!("{line}\n"), &format!("{name}\n"));
+            Repo::at(&env, &path).write("f", text);
+            ask = ask.place(name, &path);
+        }
+        let answer = ask.run();
+        assert_eq!(level(&answer, "a", "b"), "conflict", "{form}: {answer:#}");
+        assert_eq!(level(&answer, "a", "c"), "file", "{form}: {answer:#}");
+    }
+}
