@@ -354,9 +354,12 @@ fn only_grew(old: &Value, new: &Value, at: &str) {
 fn the_shape_of_json_answers_only_grows() {
     let env = Env::new();
     let repo = env.repo("x");
-    for (command, golden) in
-        [("status", include_str!("schemas/status.json")), ("report", include_str!("schemas/report.json"))]
-    {
+    for (command, golden) in [
+        ("status", include_str!("schemas/status.json")),
+        ("report", include_str!("schemas/report.json")),
+        ("overlap", include_str!("schemas/overlap.json")),
+        ("check", include_str!("schemas/check.json")),
+    ] {
         let now: Value = serde_json::from_str(&repo.agents(&["--json-schema", command]).ok().stdout).unwrap();
         only_grew(&serde_json::from_str(golden).unwrap(), &now, command);
     }
