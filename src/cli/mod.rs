@@ -3,7 +3,9 @@
 pub mod commands;
 pub mod error;
 pub mod follow;
+mod screen;
 pub mod ui;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use error::{CliError, code};
@@ -49,10 +51,9 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
            attach      sit down in its place
            send        one more message to its session
            wait        look on until all are settled
-           stop        end runs
-           retry       run tasks again
-its place  path        its directory
-           exec        a command, or a shell, in it
+           stop, retry end runs; run tasks again
+           overlap     who changes things that meet, and how badly
+its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
 tidy up    rm          removes environments, into the trash
            restore     brings a removed one back
@@ -81,6 +82,9 @@ enum Command {
     #[command(alias = "kill")]
     Stop(commands::stop::Args),
     Retry(commands::retry::Args),
+    Overlap(commands::overlap::Args),
+    #[command(hide = true)]
+    Check(commands::check::Args),
     Path(commands::path::Args),
     Exec(commands::exec::Args),
     Report(commands::report::Args),
@@ -216,6 +220,8 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Wait(a) => commands::wait::run(s, &a),
         Command::Stop(a) => commands::stop::run(s, &a),
         Command::Retry(a) => commands::retry::run(s, &a),
+        Command::Overlap(a) => commands::overlap::run(s, &a),
+        Command::Check(a) => commands::check::run(s, &a),
         Command::Path(a) => commands::path::run(s, &a),
         Command::Exec(a) => commands::exec::run(s, &a),
         Command::Report(a) => commands::report::run(s, &a),

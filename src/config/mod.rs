@@ -16,7 +16,7 @@ mod walk;
 
 pub use plan::{Approval, ApprovedPlan, Wanted, approve, wanted};
 pub use project::{CommandSpec, Mistake, Project};
-pub use settings::{Flags, Settings, Sources, resolve};
+pub use settings::{CheckConflict, Flags, Settings, Sources, resolve};
 
 use std::path::PathBuf;
 

@@ -31,6 +31,29 @@ impl std::str::FromStr for Uncommitted {
     }
 }
 
+/// What a pre-edit hook does where the edit would conflict with somebody's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckConflict {
+    /// A person is asked.
+    Ask,
+    /// The edit is refused.
+    Deny,
+    /// The assistant is told, and goes on.
+    Tell,
+}
+
+impl std::str::FromStr for CheckConflict {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "ask" => Ok(CheckConflict::Ask),
+            "deny" => Ok(CheckConflict::Deny),
+            "tell" => Ok(CheckConflict::Tell),
+            _ => Err(format!("'{}' is none of 'ask', 'deny' and 'tell'", value::shown(s))),
+        }
+    }
+}
+
 /// What counts. Each field is described in [`table::table`].
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the table describes each setting once")]
@@ -54,6 +77,8 @@ pub struct Settings {
     pub permission: Permission,
     pub uncommitted: Uncommitted,
     pub notify: Option<String>,
+    pub check_conflict: CheckConflict,
+    pub watch_poll: bool,
     pub sign: bool,
     pub env_allow: Option<Vec<String>>,
     pub capture_max_file: u64,
@@ -214,6 +239,8 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let permission = from.pick(&table::PERMISSION, flags.permission, |_| None, str::parse);
     let uncommitted = from.pick(&table::UNCOMMITTED, None, |_| None, str::parse);
     let notify = from.pick(&table::NOTIFY, None, |_| None, text);
+    let check_conflict = from.pick(&table::CHECK_CONFLICT, None, |_| None, str::parse);
+    let watch_poll = from.pick(&table::WATCH_POLL, None, |_| None, value::parse_bool);
     let sign = from.pick(&table::SIGN, None, |_| None, value::parse_bool);
     let env_allow = from.pick(&table::ENV_ALLOW, None, |_| None, |s| value::parse_list(s, value::parse_env_pattern));
     let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, units::parse_size);
@@ -248,6 +275,8 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         permission: permission.unwrap_or(Permission::Edit),
         uncommitted: uncommitted.unwrap_or(Uncommitted::Keep),
         notify: notify.filter(|command| !command.trim().is_empty()),
+        check_conflict: check_conflict.unwrap_or(CheckConflict::Ask),
+        watch_poll: watch_poll.unwrap_or(false),
         sign: sign.unwrap_or(false),
         env_allow,
         capture_max_file: capture_max_file.unwrap_or(0),

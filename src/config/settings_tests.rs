@@ -108,6 +108,8 @@ const OTHER: &[(&str, &str)] = &[
     ("agents.permission", "full"),
     ("agents.uncommitted", "keep"),
     ("agents.notify", "notify-send done"),
+    ("agents.checkConflict", "deny"),
+    ("agents.watchPoll", "true"),
     ("agents.sign", "yes"),
     ("agents.envAllow", "PATH LC_*"),
     ("agents.captureMaxFile", "1MiB"),

@@ -74,6 +74,10 @@ settings! {
         "what becomes of uncommitted work when an assistant ends: 'commit' or 'keep'";
     NOTIFY: "agents.notify", None, "GIT_AGENTS_NOTIFY", None, user,
         "what happens when an agent ends or needs you: 'bell', 'desktop', or a command that gets the event as JSON on its input";
+    CHECK_CONFLICT: "agents.checkConflict", None, "GIT_AGENTS_CHECK_CONFLICT", Some("ask"), user,
+        "what an assistant's pre-edit hook does where the edit would conflict with somebody's: 'ask', 'deny' or 'tell'";
+    WATCH_POLL: "agents.watchPoll", None, "GIT_AGENTS_WATCH_POLL", Some("false"), user,
+        "whether '--watch' looks every few seconds instead of being told by the system: for disks that tell nothing";
     SIGN: "agents.sign", None, "GIT_AGENTS_SIGN", Some("false"), user,
         "whether commits made for an assistant are signed";
     ENV_ALLOW: "agents.envAllow", None, "GIT_AGENTS_ENV_ALLOW", None, user,

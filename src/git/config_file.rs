@@ -49,6 +49,12 @@ impl Config {
             .is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1" | ""))
     }
 
+    /// Whether it includes other files, which are not read here.
+    pub fn has_includes(&self) -> bool {
+        let mut names = self.file.sections().map(|s| s.header().name().to_string().to_ascii_lowercase());
+        names.any(|n| n == "include" || n == "includeif")
+    }
+
     /// The names of all subsections of `section`, in the file's order, each once.
     pub fn subsections(&self, section: &str) -> Vec<String> {
         let mut out: Vec<String> = Vec::new();
@@ -171,9 +177,7 @@ pub fn user_settings() -> &'static UserSettings {
         for p in paths {
             let Ok(Some(bytes)) = files::read_limited(&p, 4 << 20) else { continue };
             let Ok(config) = parse(&p, &bytes) else { continue };
-            let names: Vec<String> =
-                config.file.sections().map(|s| s.header().name().to_string().to_ascii_lowercase()).collect();
-            if names.iter().any(|n| n == "include" || n == "includeif") {
+            if config.has_includes() {
                 return ask_user_settings(found);
             }
             if let Some(e) = config.value("core", None, "excludesfile") {
@@ -344,9 +348,8 @@ mod tests {
         use std::sync::atomic::{AtomicBool, Ordering};
         let d = repo("[core]\n\tbare = false\n");
         let git = |n: usize| {
-            let mut command = std::process::Command::new("git");
-            command.args(["config", "--file"]).arg(d.path().join("config")).args(["foreign.n".into(), n.to_string()]);
-            command.output().unwrap().status.success()
+            let args = ["config", "--file", "config", "foreign.n", &n.to_string()];
+            crate::git::command::Call::new(d.path(), args).run().is_ok()
         };
         edit(d.path(), |c| (0..30).for_each(|i| c.set("agent", &format!("a{i}"), "id", "x"))).unwrap();
         let done = AtomicBool::new(false);
@@ -365,8 +368,8 @@ mod tests {
                 })
                 .collect();
             // git gives up where a lock stands in its way; what it said it did must be there.
-            let foreign = s.spawn(|| (0..60).filter(|n| git(*n)).max());
-            for n in 0..200 {
+            let foreign = s.spawn(|| (0..30).filter(|n| git(*n)).max());
+            for n in 0..80 {
                 edit(d.path(), |c| c.set("agent", &format!("b{}", n % 7), "doing", &n.to_string())).unwrap();
                 if n % 3 == 0 {
                     edit(d.path(), |c| c.remove("agent", &format!("b{}", n % 5))).unwrap();

@@ -2,17 +2,21 @@
 
 pub mod attributes;
 pub mod capture;
+pub mod changes;
 pub mod command;
 pub mod config_file;
 pub mod endings;
 pub mod ignore;
 pub mod locks;
+pub mod merge;
 pub mod objects;
 pub mod refs;
 pub mod repo;
 pub mod state;
 pub mod status;
 pub mod sterile;
+pub mod store;
+pub mod tree;
 pub mod worktree;
 
 use crate::runtime::files;

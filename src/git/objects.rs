@@ -80,6 +80,13 @@ impl Objects {
         Ok(Objects { repo: opened, dir, incoming })
     }
 
+    /// Opens that of a private git dir.
+    pub(super) fn open_private(git_dir: &std::path::Path) -> Result<Objects> {
+        let options = gix::open::Options::isolated().open_path_as_is(true);
+        let opened = gix::ThreadSafeRepository::open_opts(git_dir, options).map_err(why)?;
+        Ok(Objects { repo: opened, dir: git_dir.join("objects"), incoming: git_dir.join("incoming") })
+    }
+
     pub(super) fn local(&self) -> gix::Repository {
         let mut repo = self.repo.to_thread_local();
         repo.object_cache_size_if_unset(4 << 20);
@@ -252,6 +259,33 @@ impl Objects {
         Ok(found.into_iter().map(from_gix).collect())
     }
 
+    /// The same for many pairs, over one graph.
+    pub fn merge_bases_of(&self, pairs: &[(Oid, Oid)]) -> Result<Vec<Result<Vec<Oid>>>> {
+        let repo = self.local();
+        let cache = repo.commit_graph_if_enabled().map_err(why)?;
+        let mut graph = repo.revision_graph(cache.as_ref());
+        let mut known: std::collections::HashMap<(&Oid, &Oid), Vec<Oid>> = Default::default();
+        let mut ask = |a, b| -> Result<Vec<Oid>> {
+            let found = repo.merge_bases_many_with_graph(to_gix(a)?, &[to_gix(b)?], &mut graph).map_err(why)?;
+            let mut found: Vec<Oid> = found.into_iter().map(from_gix).collect();
+            found.sort();
+            Ok(found)
+        };
+        let mut out = Vec::with_capacity(pairs.len());
+        for (a, b) in pairs {
+            if let Some(found) = known.get(&(a, b)) {
+                out.push(Ok(found.clone()));
+                continue;
+            }
+            let found = ask(a, b);
+            if let Ok(f) = &found {
+                known.insert((a, b), f.clone());
+            }
+            out.push(found);
+        }
+        Ok(out)
+    }
+
     /// Whether `a` is reachable from `b`.
     pub fn is_ancestor(&self, a: &Oid, b: &Oid) -> Result<bool> {
         Ok(a == b || self.merge_bases(a, b)?.contains(a))
@@ -397,4 +431,12 @@ pub(super) fn heal(repo: &Repo) {
             let _ = files::remove_tree(&e.path(), meta.dev());
         }
     }
+}
+
+/// A digest of `parts`, each by its length and bytes: a name for all of them together.
+pub fn digest(parts: &[&str]) -> String {
+    let bytes: Vec<u8> =
+        parts.iter().flat_map(|p| format!("{} ", p.len()).into_bytes().into_iter().chain(p.bytes())).collect();
+    let id = gix::objs::compute_hash(gix::hash::Kind::Sha256, gix::objs::Kind::Blob, &bytes);
+    id.expect("SHA-256 of bytes in memory does not fail").to_hex().to_string()
 }

@@ -29,6 +29,8 @@ pub struct Repo {
     pub ignore_case: bool,
     /// The repository's own `core.excludesFile`.
     pub excludes: Option<PathBuf>,
+    /// The repository's own settings may make stored and checked-out bytes differ.
+    pub converts: bool,
     /// Whether worktrees have configs of their own.
     pub worktree_config: bool,
     /// The version of the git program.
@@ -105,6 +107,10 @@ impl Repo {
             file_mode: config.value("core", None, "filemode").is_none_or(|v| v != "false"),
             ignore_case: config.flag("core", None, "ignorecase"),
             excludes: config.value("core", None, "excludesfile").map(|e| super::config_file::expand_home(&e)),
+            converts: config.value("core", None, "autocrlf").is_some_and(|v| v != "false")
+                || config.value("core", None, "eol").is_some()
+                || config.value("core", None, "attributesfile").is_some()
+                || config.has_includes(),
             worktree_config: config.flag("extensions", None, "worktreeconfig"),
             version,
             settings: Default::default(),

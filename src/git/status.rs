@@ -58,14 +58,28 @@ pub struct Place<'a> {
 
 /// What is not committed at `place`.
 pub fn changes(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Changes> {
-    match quick(repo, objects, place) {
-        Ok(Some(c)) => Ok(c),
-        Ok(None) => sterile::status(repo, place, sterile::Rules::AsUserSees),
+    match look(repo, objects, place) {
+        Ok(Some(seen)) if seen.doubted.is_empty() => Ok(seen.changes),
+        Ok(_) => sterile::status(repo, place, sterile::Rules::AsUserSees),
         Err(e) => {
             tracing::debug!(%e, "falling back to the program");
             sterile::status(repo, place, sterile::Rules::AsUserSees)
         }
     }
+}
+
+/// What was seen without the program.
+pub(super) struct Seen {
+    /// For certain.
+    pub(super) changes: Changes,
+    /// Other stat data than the index has, and the very bytes that are stored.
+    pub(super) touched: BTreeSet<RelPath>,
+    /// Other bytes than are stored; git's conversions decide whether that is a change.
+    pub(super) doubted: BTreeSet<RelPath>,
+    /// Something may make stored and checked-out bytes differ.
+    pub(super) converts: bool,
+    /// The index it was compared with.
+    pub(super) index: gix::index::File,
 }
 
 struct Walk<'a> {
@@ -78,11 +92,13 @@ struct Walk<'a> {
     out: Changes,
     /// Paths on disk that the index does not know, directories with a slash at the end.
     unknown: Vec<RelPath>,
-    uncertain: bool,
+    touched: BTreeSet<RelPath>,
+    doubted: BTreeSet<RelPath>,
+    converts: bool,
 }
 
 /// The answer without the program; `None` where this reading would not be certain.
-fn quick(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Option<Changes>> {
+pub(super) fn look(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Option<Seen>> {
     let hash = if repo.object_format == "sha256" { gix::hash::Kind::Sha256 } else { gix::hash::Kind::Sha1 };
     let path = place.admin.join("index");
     if !path.exists() {
@@ -104,20 +120,33 @@ fn quick(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<Option<Cha
         trust_mode: repo.file_mode,
         out: Changes::default(),
         unknown: Vec::new(),
-        uncertain: false,
+        touched: BTreeSet::new(),
+        doubted: BTreeSet::new(),
+        converts: converts(repo, &index),
     };
     walk.staged()?;
     let root = nix::fcntl::open(place.worktree, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Perm::empty())
         .map_err(|e| Error::Files(crate::runtime::files::because("open", place.worktree)(e.into())))?;
     walk.directory(root, b"", 0..index.entries().len())?;
-    if walk.uncertain {
-        return Ok(None);
-    }
     let unknown = std::mem::take(&mut walk.unknown);
     if !unknown.is_empty() {
         walk.untracked(unknown)?;
     }
-    Ok((!walk.uncertain).then_some(walk.out))
+    let Walk { out, touched, doubted, converts, .. } = walk;
+    Ok(Some(Seen { changes: out, touched, doubted, converts, index }))
+}
+
+/// Whether anything may make stored and checked-out bytes differ. Attribute files that are not tracked are found later.
+fn converts(repo: &Repo, index: &gix::index::File) -> bool {
+    repo.converts
+        || index.entries().iter().any(|e| is_attributes(e.path(index).as_bytes()))
+        || repo.common_dir.join("info/attributes").exists()
+        || super::config_file::user_settings().converts
+}
+
+/// Whether `path` is a file of attributes.
+pub(super) fn is_attributes(path: &[u8]) -> bool {
+    path.strip_suffix(b".gitattributes").is_some_and(|dir| dir.is_empty() || dir.ends_with(b"/"))
 }
 
 impl Walk<'_> {
@@ -190,6 +219,8 @@ impl Walk<'_> {
             let e = e.map_err(io)?;
             let name = e.file_name().to_bytes();
             if name != b"." && name != b".." && !(prefix.is_empty() && name == b".git") {
+                // Before the files it speaks of are looked at.
+                self.converts |= name == b".gitattributes";
                 names.push((name.to_vec(), e.file_type()));
             }
         }
@@ -220,7 +251,9 @@ impl Walk<'_> {
                                 self.unknown.push([prefix, name].concat());
                             }
                             for e in &index.entries()[i..end] {
-                                if !e.flags.contains(Flags::SKIP_WORKTREE) {
+                                if e.stage_raw() != 0 {
+                                    self.out.conflicted.insert(e.path(index).to_vec());
+                                } else if !e.flags.contains(Flags::SKIP_WORKTREE) {
                                     self.out.modified.insert(e.path(index).to_vec());
                                 }
                             }
@@ -258,6 +291,11 @@ impl Walk<'_> {
             return Ok(());
         }
         if entry.flags.intersects(Flags::SKIP_WORKTREE | Flags::ASSUME_VALID) {
+            let stands = fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+            if entry.mode != Mode::COMMIT && stands.is_ok_and(|s| is_kind(&s, SFlag::S_IFDIR)) {
+                // The file is believed unchanged; what is in a directory in its place is new all the same.
+                self.unknown.push([path.as_bytes(), b"/"].concat());
+            }
             return Ok(());
         }
         if entry.flags.contains(Flags::INTENT_TO_ADD) {
@@ -285,15 +323,17 @@ impl Walk<'_> {
             return Ok(());
         }
         if !self.same_type(entry, &stat) {
+            if is_kind(&stat, SFlag::S_IFDIR) {
+                // What is in a directory that stands where the file was is new.
+                self.unknown.push([path.as_bytes(), b"/"].concat());
+            }
             self.out.modified.insert(path.to_vec());
             return Ok(());
         }
         match self.same_content(dir, name, entry, &stat)? {
-            Some(true) => {}
-            Some(false) => {
-                self.out.modified.insert(path.to_vec());
-            }
-            None => self.uncertain = true,
+            Some(true) => drop(self.touched.insert(path.to_vec())),
+            Some(false) => drop(self.out.modified.insert(path.to_vec())),
+            None => drop(self.doubted.insert(path.to_vec())),
         }
         Ok(())
     }
@@ -347,21 +387,10 @@ impl Walk<'_> {
         if id == entry.id {
             return Ok(Some(true));
         }
-        if entry.mode != Mode::SYMLINK && self.converts() {
+        if entry.mode != Mode::SYMLINK && self.converts {
             return Ok(None);
         }
         Ok(Some(false))
-    }
-
-    /// Whether anything may make stored and checked-out bytes differ.
-    fn converts(&self) -> bool {
-        let attributes = self.index.entries().iter().any(|e| {
-            let p = e.path(self.index).as_bytes();
-            p == b".gitattributes" || p.ends_with(b"/.gitattributes")
-        });
-        attributes
-            || self.repo.common_dir.join("info/attributes").exists()
-            || super::config_file::user_settings().converts
     }
 
     /// Which of the unknown names are ignored, and the files below the directories that are not.
@@ -390,6 +419,7 @@ impl Walk<'_> {
             };
             for e in entries.filter_map(std::result::Result::ok) {
                 let Ok(kind) = e.file_type() else { continue };
+                self.converts |= e.file_name() == ".gitattributes";
                 let slash: &[u8] = if kind.is_dir() { b"/" } else { b"" };
                 if kind.is_dir() || kind.is_file() || kind.is_symlink() {
                     todo.push([&path, e.file_name().as_bytes(), slash].concat());
@@ -409,14 +439,17 @@ fn io(e: nix::errno::Errno) -> Error {
 }
 
 /// The commit an initialised submodule has checked out, read without opening it.
-fn checked_out(sub: &Path) -> Option<Oid> {
+pub(super) fn checked_out(sub: &Path) -> Option<Oid> {
     let git_dir = super::worktree::points_to(sub).or_else(|| Some(sub.join(".git")).filter(|d| d.is_dir()))?;
     let head = std::fs::read_to_string(git_dir.join("HEAD")).ok()?;
     let Some(name) = head.trim().strip_prefix("ref: ") else { return Oid::parse(head.trim()) };
-    if let Ok(id) = std::fs::read_to_string(git_dir.join(name)) {
+    // A worktree of another repository has its branches in that one.
+    let shared = std::fs::read_to_string(git_dir.join("commondir")).map(|c| git_dir.join(c.trim_end_matches('\n')));
+    let common = shared.unwrap_or(git_dir);
+    if let Ok(id) = std::fs::read_to_string(common.join(name)) {
         return Oid::parse(id.trim());
     }
-    let packed = std::fs::read_to_string(git_dir.join("packed-refs")).ok()?;
+    let packed = std::fs::read_to_string(common.join("packed-refs")).ok()?;
     packed.lines().filter_map(|l| l.split_once(' ')).find(|(_, n)| *n == name).and_then(|(id, _)| Oid::parse(id))
 }
 

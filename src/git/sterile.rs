@@ -4,16 +4,12 @@
 //! alternate and a private object directory for what judging writes. No hook, filter, driver, textconv, fsmonitor, lazy
 //! fetch or nested repository's config can run: none of them is configured here.
 
-use super::attributes::Attributes;
 use super::command::Call;
-use super::objects::Objects;
 use super::repo::Repo;
 use super::status::{Changes, Place};
 use super::{Error, Result};
-use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
 use crate::runtime::lock::Lock;
-use std::io::{BufReader, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,7 +39,24 @@ impl Sterile {
         let own = agents.is_dir().then(|| agents.join("sterile")).filter(|d| files::ensure_private_dir(d).is_ok());
         let made =
             own.and_then(|top| Sterile::begin(&top).ok()).map_or_else(|| Sterile::begin(&std::env::temp_dir()), Ok);
-        let sterile = made?;
+        made?.furnished(repo, config)
+    }
+
+    /// The same in memory where there is room for it: judging writes many small objects that nobody keeps.
+    pub fn in_memory(repo: &Repo, config: &str) -> Result<Sterile> {
+        let Some(top) = memory() else { return Sterile::new(repo, config) };
+        sweep(&top);
+        match Sterile::begin(&top).and_then(|s| s.furnished(repo, config)) {
+            Ok(sterile) => Ok(sterile),
+            Err(e) => {
+                tracing::debug!(%e, "no place in memory");
+                Sterile::new(repo, config)
+            }
+        }
+    }
+
+    fn furnished(self, repo: &Repo, config: &str) -> Result<Sterile> {
+        let sterile = self;
         let dir = &sterile.dir;
         for sub in ["objects", "objects/info", "refs", "info"] {
             std::fs::create_dir(dir.join(sub)).map_err(because("create", dir))?;
@@ -61,6 +74,11 @@ impl Sterile {
         if repo.shallow {
             copy(&repo.common_dir.join("shallow"), &dir.join("shallow"))?;
         }
+        let replaced = replacements(repo)?;
+        if !replaced.is_empty() {
+            let lines: String = replaced.iter().map(|(name, id)| format!("{id} {name}\n")).collect();
+            files::write_atomic(&dir.join("packed-refs"), lines.as_bytes())?;
+        }
         Ok(sterile)
     }
 
@@ -77,6 +95,26 @@ impl Sterile {
     /// Its path.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Takes over the index of `place`, with what a split one refers to.
+    pub(super) fn copy_index(&self, repo: &Repo, place: &Place<'_>, to: &Path) -> Result<()> {
+        let index = place.admin.join("index");
+        // Its time is part of what it says: a file no older than its index may have changed after it was hashed.
+        let written = std::fs::metadata(&index).and_then(|m| m.modified());
+        copy(&index, to)?;
+        if let Ok(written) = written {
+            let file = std::fs::File::options().write(true).open(to).map_err(because("open", to))?;
+            file.set_modified(written).map_err(because("date", to))?;
+        }
+        for dir in [place.admin, repo.common_dir.as_path()] {
+            for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {
+                if e.file_name().as_bytes().starts_with(b"sharedindex.") {
+                    copy(&e.path(), &self.dir.join(e.file_name()))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A call in it with `worktree` as its tree.
@@ -105,9 +143,46 @@ impl Drop for Sterile {
     }
 }
 
+/// What `git replace` has put in other objects' places: it counts for every question about history.
+pub(super) fn replacements(repo: &Repo) -> Result<std::collections::BTreeMap<String, crate::model::agent::Oid>> {
+    let packed = || {
+        let bytes = files::read_limited(&repo.common_dir.join("packed-refs"), u64::MAX).ok().flatten();
+        bytes.is_some_and(|b| b.windows(13).any(|w| w == b"refs/replace/"))
+    };
+    if !repo.reftable && !repo.common_dir.join("refs/replace").exists() && !packed() {
+        return Ok(Default::default());
+    }
+    super::refs::list(repo, &["refs/replace/"])
+}
+
+/// Our directory on a file system in memory, where there is one with room.
+#[cfg(target_os = "linux")]
+fn memory() -> Option<PathBuf> {
+    const ROOM: u64 = 256 << 20;
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| p.is_absolute());
+    let usable = |top: &PathBuf| {
+        nix::sys::statfs::statfs(top.as_path()).is_ok_and(|s| {
+            let room = s.blocks_available() * u64::try_from(s.block_size()).unwrap_or(0);
+            s.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC && room >= ROOM
+        })
+    };
+    let top = runtime.into_iter().chain([PathBuf::from("/dev/shm")]).find(usable)?;
+    // Others may write in the directory above: ours is private, and refused where somebody else has made it.
+    let ours = top.join(format!("git-agents-{}", nix::unistd::geteuid()));
+    files::ensure_private_dir(&ours).is_ok().then_some(ours)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn memory() -> Option<PathBuf> {
+    None
+}
+
 /// Removes the private git dirs of processes that are gone.
 pub fn heal(repo: &Repo) {
-    let top = repo.agents_dir().join("sterile");
+    sweep(&repo.agents_dir().join("sterile"));
+}
+
+fn sweep(top: &Path) {
     for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
         let dir = e.path().with_extension("");
         if let Ok(Some(lock)) = Lock::try_take(&dir.with_extension("lock")) {
@@ -142,11 +217,20 @@ pub fn quote_c(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     if let Some(bytes) = files::read_limited(from, u64::MAX)? {
         files::write_atomic(to, &bytes)?;
     }
     Ok(())
+}
+
+/// The ignore file of the user that counts here.
+pub(super) fn excludes_file(repo: &Repo) -> Result<PathBuf> {
+    let named = repo.settings()?.iter().rev().find(|(_, k, _)| k == "core.excludesfile");
+    Ok(named.map_or_else(
+        || super::config_file::user_settings().excludes.clone(),
+        |(_, _, e)| super::config_file::expand_home(e),
+    ))
 }
 
 /// `git status` of a worktree, asked of the program with nothing of the repository's running.
@@ -164,7 +248,7 @@ pub(super) fn for_status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result
     if common.flag("core", None, "ignorecase") {
         config.push_str("ignoreCase = true\n");
     }
-    let mut excludes_file = None;
+    let mut excludes = None;
     if rules == Rules::AsUserSees {
         let settings = repo.settings()?;
         let last = |key: &str| settings.iter().rev().find(|(_, k, _)| k == key).map(|(_, _, v)| v.clone());
@@ -173,32 +257,14 @@ pub(super) fn for_status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result
                 config.push_str(&format!("{} = {v}\n", &key[5..]));
             }
         }
-        let excludes = last("core.excludesfile").map_or_else(
-            || super::config_file::user_settings().excludes.clone(),
-            |e| super::config_file::expand_home(&e),
-        );
-        excludes_file = Some(excludes);
+        excludes = Some(excludes_file(repo)?);
     }
     let sterile = Sterile::new(repo, &config)?;
     if let Some(head) = place.head {
         files::write_atomic(&sterile.dir.join("HEAD"), format!("{head}\n").as_bytes())?;
     }
-    copy(&place.admin.join("index"), &sterile.dir.join("index"))?;
-    // By the index's own time git tells which files may have changed after it looked at them: a younger copy would have
-    // it trust what it must not.
-    let time = std::fs::metadata(place.admin.join("index")).and_then(|m| m.modified());
-    let opened = std::fs::File::options().write(true).open(sterile.dir.join("index"));
-    if let (Ok(time), Ok(file)) = (time, opened) {
-        file.set_modified(time).map_err(because("write", &sterile.dir))?;
-    }
-    for dir in [place.admin, repo.common_dir.as_path()] {
-        for e in std::fs::read_dir(dir).into_iter().flatten().filter_map(std::result::Result::ok) {
-            if e.file_name().as_bytes().starts_with(b"sharedindex.") {
-                copy(&e.path(), &sterile.dir.join(e.file_name()))?;
-            }
-        }
-    }
-    if let Some(excludes) = excludes_file {
+    sterile.copy_index(repo, place, &sterile.dir.join("index"))?;
+    if let Some(excludes) = excludes {
         // Where git looks by itself.
         files::ensure_private_dir(&sterile.dir.join("git"))?;
         copy(&excludes, &sterile.dir.join("git/ignore"))?;
@@ -231,126 +297,4 @@ fn parse_status(out: &[u8]) -> Result<Changes> {
         }
     }
     Ok(changes)
-}
-
-/// What git's own merge of two commits says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Merge {
-    /// It combines; the tree.
-    Clean(Oid),
-    /// It stops on these paths.
-    Conflict(Vec<Vec<u8>>),
-    /// It could not be told; why. Never to be read as clean.
-    Unknown(String),
-}
-
-/// Merges each pair of commits by `git merge-tree`, without touching the repository. `base` gives the attributes: they
-/// are those of the place where landing happens.
-pub fn merges(repo: &Repo, objects: &Objects, base: Option<&Oid>, pairs: &[(Oid, Oid)]) -> Result<Vec<Merge>> {
-    if pairs.is_empty() {
-        return Ok(Vec::new());
-    }
-    let settings = repo.settings()?;
-    let sterile = Sterile::new(repo, &merge_settings(settings))?;
-    let tree = Attributes::read(repo, objects, base, settings)?.write(&sterile)?;
-    let mut verdicts = Vec::with_capacity(pairs.len());
-    while verdicts.len() < pairs.len() {
-        let rest = &pairs[verdicts.len()..];
-        let before = verdicts.len();
-        let why = batch(repo, &sterile, &tree, rest, &mut verdicts)?;
-        if verdicts.len() < pairs.len() {
-            // The process died on the pair after the last answer; the others get a process of their own.
-            verdicts.push(Merge::Unknown(if why.is_empty() { "git merge-tree gave no answer".into() } else { why }));
-        } else if verdicts.len() == before {
-            break;
-        }
-    }
-    Ok(verdicts)
-}
-
-fn batch(repo: &Repo, sterile: &Sterile, tree: &Path, pairs: &[(Oid, Oid)], out: &mut Vec<Merge>) -> Result<String> {
-    let args = ["merge-tree", "--write-tree", "-z", "--no-messages", "--stdin"];
-    let mut child =
-        sterile.call(tree, args).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", repo.common_dir.join("objects")).spawn()?;
-    let mut stdin = child.stdin.take().expect("stdin is piped");
-    let input: String = pairs.iter().map(|(a, b)| format!("{a} {b}\n")).collect();
-    // From a thread: git writes answers while it still reads, and both pipes are small.
-    let writer = std::thread::spawn(move || {
-        let _ = stdin.write_all(input.as_bytes());
-    });
-    let mut stderr = child.stderr.take().expect("stderr is piped");
-    let words = std::thread::spawn(move || {
-        let mut s = String::new();
-        let _ = std::io::Read::read_to_string(&mut stderr, &mut s);
-        s
-    });
-    let mut reader = BufReader::new(child.stdout.take().expect("stdout is piped"));
-    for _ in pairs {
-        match record(&mut reader) {
-            Some(m) => out.push(m),
-            None => break,
-        }
-    }
-    let _ = writer.join();
-    let _ = child.wait();
-    let words = words.join().unwrap_or_default();
-    Ok(words
-        .lines()
-        .map(|l| l.trim_start_matches("fatal: ").trim_start_matches("error: "))
-        .next()
-        .unwrap_or_default()
-        .to_owned())
-}
-
-/// One record: status, tree, conflicted entries, an empty field.
-fn record(reader: &mut impl std::io::BufRead) -> Option<Merge> {
-    let mut next = || {
-        let mut f = Vec::new();
-        let n = reader.read_until(0, &mut f).ok()?;
-        (n > 0 && f.pop() == Some(0)).then_some(f)
-    };
-    let status = next()?;
-    let tree = Oid::parse(std::str::from_utf8(&next()?).ok()?)?;
-    let mut paths = std::collections::BTreeSet::new();
-    loop {
-        let f = next()?;
-        if f.is_empty() {
-            break;
-        }
-        let tab = f.iter().position(|b| *b == b'\t')?;
-        paths.insert(f[tab + 1..].to_vec());
-    }
-    match status.as_slice() {
-        b"1" => Some(Merge::Clean(tree)),
-        b"0" if !paths.is_empty() => Some(Merge::Conflict(paths.into_iter().collect())),
-        _ => Some(Merge::Unknown("git merge-tree gave an answer of another form".into())),
-    }
-}
-
-/// The settings of the user that decide how git merges, by value; nothing that runs a program.
-fn merge_settings(settings: &[(String, String, String)]) -> String {
-    let allowed = [
-        "merge.default",
-        "merge.renames",
-        "merge.renamelimit",
-        "merge.directoryrenames",
-        "merge.renormalize",
-        "diff.renames",
-        "diff.renamelimit",
-        "diff.algorithm",
-        "core.autocrlf",
-        "core.eol",
-        "core.ignorecase",
-        "core.precomposeunicode",
-    ];
-    let mut out = String::new();
-    for (_, key, value) in settings {
-        if allowed.contains(&key.as_str())
-            && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && let Some((section, name)) = key.split_once('.')
-        {
-            out.push_str(&format!("[{section}]\n{name} = {value}\n"));
-        }
-    }
-    out
 }

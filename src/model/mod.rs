@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod event;
 pub mod flags;
+pub mod meet;
 pub mod overlap;
 pub mod symbols;
 pub mod task;

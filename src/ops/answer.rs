@@ -1,6 +1,7 @@
 //! The public shapes of `status --json`: documented, versioned, only ever added to.
 
 use crate::model::agent::{BranchState, Name, Oid, Origin, Permission, RunState, Zombie};
+use crate::model::overlap::Level;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -175,13 +176,15 @@ pub struct Logs {
     pub app: Option<JsonPath>,
 }
 
-/// The worst overlap of an agent.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+/// The worst overlap of a party.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OverlapAnswer {
-    /// The level; `null` until it has been judged.
-    pub level: Option<String>,
-    /// With whom.
+    /// The level; `null` where nobody's is known.
+    pub level: Option<Level>,
+    /// With whom it is at that level.
     pub with: Vec<String>,
+    /// Those of whom it could not be told, or not in time: never to be read as free.
+    pub unknown: Vec<String>,
 }
 
 /// One agent in `status --json`.

@@ -63,6 +63,19 @@ pub fn unlock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
     Ok(())
 }
 
+/// Refuses to begin beside a run that lives though its lock is gone: somebody deleted the folder of it.
+pub fn check_alone(ctx: &Context, reg: &Registration) -> Result<()> {
+    let reason = entry_of(ctx, reg)?.and_then(|e| e.locked);
+    let owner = reason.and_then(|r| parse_lock_reason(&r)).filter(|(id, _)| *id == reg.id).map(|(_, owner)| owner);
+    match owner.filter(|o| *o != process::me() && o.is_alive()) {
+        None => Ok(()),
+        Some(o) => Err(Error::refused(
+            format!("'{}' is running (pid {}), though the folder of its run was deleted", reg.name, o.pid),
+            "it makes the folder anew at once; try again",
+        )),
+    }
+}
+
 /// Refuses to start anything in a worktree that is not, or no longer, what was registered.
 pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry> {
     let wrong = |what: String| Error::refused(what, format!("git agents show {}", reg.name.typed()));

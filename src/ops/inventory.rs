@@ -2,6 +2,7 @@
 
 use super::answer::*;
 use super::identity;
+use super::overlap::summary::{self, Summary};
 use super::record::{Record, RunDir, is_creation, stand};
 use super::{Context, Result, create};
 use crate::git::state::Registration;
@@ -176,10 +177,26 @@ pub fn status(
     only: &dyn Fn(&Agent) -> bool,
     base: Option<String>,
 ) -> Result<StatusAnswer> {
+    // What is wrong with comparing keeps nobody from a listing.
+    let met = summary::summary(ctx, inv).unwrap_or_else(|e| {
+        tracing::debug!(%e, "no overlap");
+        Default::default()
+    });
+    status_with(ctx, inv, only, base, &met)
+}
+
+/// The same with what was compared before: the trees that were looked at for it are not looked at again.
+pub fn status_with(
+    ctx: &Context,
+    inv: &Inventory,
+    only: &dyn Fn(&Agent) -> bool,
+    base: Option<String>,
+    met: &Summary,
+) -> Result<StatusAnswer> {
     let chosen: Vec<&Agent> = inv.agents.iter().filter(|a| only(a)).collect();
     let landed = super::safe::landed_all(ctx, inv, &chosen)?;
     let with_landed: Vec<(&Agent, Option<Oid>)> = chosen.into_iter().zip(landed).collect();
-    let agents = in_parallel(&with_landed, |(a, landed)| answer(ctx, inv, a, landed.clone()))?;
+    let agents = in_parallel(&with_landed, |(a, landed)| answer(ctx, inv, a, landed.clone(), met))?;
     let managed: Vec<&Path> = inv.agents.iter().filter_map(Agent::path).collect();
     let mut checkouts = Vec::new();
     if let Some(main) = &ctx.repo().main_worktree {
@@ -189,8 +206,8 @@ pub fn status(
         checkouts.push(CheckoutAnswer {
             worktree: main.as_path().into(),
             branch,
-            dirty: dirty(ctx, &place).ok(),
-            overlap: None,
+            dirty: dirty(ctx, &place, met).ok(),
+            overlap: met.checkouts.get(main.as_path()).cloned(),
         });
     }
     let unmanaged = inv
@@ -254,7 +271,12 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> Result<R> + 
     found.into_iter().map(|(_, r)| r).collect()
 }
 
-fn dirty(ctx: &Context, place: &Place<'_>) -> Result<Dirty> {
+fn dirty(ctx: &Context, place: &Place<'_>, met: &Summary) -> Result<Dirty> {
+    if let Some(counted) = met.dirty.get(place.worktree)
+        && (counted.modified == 0 || !status::may_convert(ctx.repo(), place))
+    {
+        return Ok(counted.clone());
+    }
     let mut c = status::changes(ctx.repo(), &ctx.state.objects, place)?;
     if !c.modified.is_empty() && status::may_convert(ctx.repo(), place) {
         let phantoms = crate::git::endings::phantoms(ctx.repo(), place, &c.modified)?;
@@ -277,7 +299,7 @@ fn ahead_and_behind(
 }
 
 /// Everything about one agent.
-pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) -> Result<AgentAnswer> {
+pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, met: &Summary) -> Result<AgentAnswer> {
     let mut findings = Vec::new();
     if let Some(why) = &a.damaged {
         findings.push(why.clone());
@@ -350,7 +372,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
     let dirty = match (&a.entry, good) {
         (Some(e), true) => {
             let commit = head.as_ref().and_then(|(_, c)| c.as_ref());
-            match dirty(ctx, &Place { worktree: &e.path, admin: &e.admin, head: commit }) {
+            match dirty(ctx, &Place { worktree: &e.path, admin: &e.admin, head: commit }, met) {
                 Ok(d) => Some(d),
                 Err(err) => {
                     findings.push(format!("its changes cannot be read: {err}"));
@@ -452,7 +474,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>) ->
             test: None,
             app: None,
         },
-        overlap: None,
+        overlap: met.agents.get(&a.reg.name.0).cloned(),
         zombie,
         disk: None,
         findings,

@@ -5,11 +5,10 @@ use super::inventory::{Agent, Inventory, own_commits};
 use super::typed::Typed;
 use super::{Context, Error, Result, overlap};
 use crate::git::status::{self, Place};
-use crate::git::sterile::Merge;
 use crate::git::worktree;
 use crate::model::agent::{Name, Oid, RunState};
 use crate::model::event::Kind;
-use crate::model::overlap::{Level, Side, landing_order};
+use crate::model::overlap::{Level, Side, SideKind};
 use crate::model::task::short_ref;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -162,6 +161,7 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
     let typed = Typed::read(ctx)?;
     let mut answers = super::inventory::in_parallel(agents, |a| Ok(one(ctx, inv, a, &typed)))?;
     // Pairs are judged within one base: what lands elsewhere does not meet here.
+    let round = overlap::Round::begin(ctx)?;
     let mut order = Vec::new();
     let mut bases: Vec<String> = agents.iter().map(|a| a.reg.base.clone()).collect();
     bases.sort();
@@ -179,35 +179,30 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
             }
             continue;
         };
-        let sides: Vec<Side> = members
-            .iter()
-            .filter_map(|i| {
-                let a = agents[*i];
-                Some(Side { name: a.reg.name.0.clone(), commit: a.tip.clone()?, group: a.task.group.clone() })
-            })
-            .collect();
-        for (i, merge) in members.iter().zip(overlap::with_base(ctx, &base, &sides)) {
+        let side = |i: &usize| {
+            let a = agents[*i];
+            Some(Side::at(&a.reg.name.0, SideKind::Agent, a.task.group.clone(), a.tip.clone()?))
+        };
+        let sides: Vec<Side> = members.iter().filter_map(side).collect();
+        for (i, pair) in members.iter().zip(round.with_base(&base, &sides)) {
             let c = &mut answers[*i];
-            match merge {
-                Merge::Clean(_) => c.conflicts.with_base = Some(Vec::new()),
-                Merge::Conflict(paths) => {
-                    c.reasons.push(format!("conflicts with '{}' in {}", short_ref(base_name), list(&paths)));
-                    c.conflicts.with_base = Some(paths.iter().map(|p| p.as_slice().into()).collect());
-                }
-                Merge::Unknown(why) => {
-                    c.reasons.push(format!("whether it merges with '{}' is unknown: {why}", short_ref(base_name)))
-                }
+            if let Some(why) = &pair.unknown {
+                c.reasons.push(format!("whether it merges with '{}' is unknown: {why}", short_ref(base_name)));
+            } else if pair.conflicts() {
+                c.reasons.push(format!("conflicts with '{}' in {}", short_ref(base_name), list(&pair.paths())));
+                c.conflicts.with_base = Some(pair.paths().into_iter().map(JsonPath::from).collect());
+            } else {
+                c.conflicts.with_base = Some(Vec::new());
             }
         }
-        let pairs = overlap::verdicts(ctx, &base, &sides);
-        for p in &pairs {
+        let pairs = round.verdicts(&base, &sides).pairs;
+        for p in pairs.iter().filter(|p| p.level != Some(Level::None)) {
             for (me, other) in [(p.a, p.b), (p.b, p.a)] {
-                let paths: Vec<JsonPath> = p.paths.iter().map(|x| x.as_slice().into()).collect();
                 let name = Name(sides[other].name.clone());
                 answers[members[me]].conflicts.with_agents.push(WithAgent {
                     agent: name,
                     level: p.level,
-                    paths,
+                    paths: p.paths().into_iter().map(JsonPath::from).collect(),
                     unknown: p.unknown.clone(),
                 });
             }
@@ -215,19 +210,20 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
         for i in &members {
             judge(&mut answers[*i]);
         }
-        let names = |of: Vec<usize>| of.into_iter().map(|i| Name(sides[i].name.clone())).collect();
-        let landed = |side: &Side| ctx.state.objects.is_ancestor(&side.commit, &base).unwrap_or(false);
+        let landed =
+            |side: &Side| side.commit.as_ref().is_ok_and(|c| ctx.state.objects.is_ancestor(c, &base).unwrap_or(false));
         let rank = |i: usize| match answers[members[i]].verdict {
             _ if landed(&sides[i]) => 0,
             Verdict::Ready => 1,
             Verdict::Look => 2,
             _ => 3,
         };
-        for l in landing_order(&sides, &pairs, rank) {
+        for step in round.order(&base, &sides, &pairs, &rank) {
+            let names = |of: Vec<usize>| of.into_iter().map(|i| Name(sides[i].name.clone())).collect();
             order.push(OrderAnswer {
-                name: Name(sides[l.side].name.clone()),
-                conflicts_with_landed: names(l.conflicts),
-                instead_of: names(l.instead_of),
+                name: Name(sides[step.side].name.clone()),
+                conflicts_with_landed: names(step.conflicts_with_landed),
+                instead_of: names(step.instead_of),
             });
         }
     }
@@ -247,7 +243,7 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
     })
 }
 
-fn list(paths: &[Vec<u8>]) -> String {
+fn list(paths: &[&[u8]]) -> String {
     let shown: Vec<String> = paths.iter().take(3).map(|p| crate::model::text::safe_path(p)).collect();
     let more = if paths.len() > 3 { format!(" and {} more", paths.len() - 3) } else { String::new() };
     format!("{}{more}", shown.join(", "))

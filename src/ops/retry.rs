@@ -44,12 +44,7 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
             "'git agents send' gives it a message, 'stop' ends it",
         ));
     };
-    if let Some(pid) = other_owner(ctx, &reg)? {
-        return Err(Error::refused(
-            format!("'{name}' is running (pid {pid}), though the folder of its run was deleted"),
-            "it makes the folder anew at once; try again",
-        ));
-    }
+    identity::check_alone(ctx, &reg)?;
     let previous = run.exit().or_else(|| run.live()).or_else(|| a.record.clone());
     // What a killed supervisor left running must not work beside the new run.
     let left = run.end_left_over(grace_of(&run));
@@ -120,14 +115,6 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
     }
     hand_over_locked(ctx, &reg.id, lock, &plan, begin)
         .map_err(|e| Error::Refused { what: format!("'{name}': {e}"), hint: e.hint() })
-}
-
-/// The process that has locked the worktree of an agent as its own and lives.
-fn other_owner(ctx: &Context, reg: &Registration) -> Result<Option<i32>> {
-    let reason = identity::entry_of(ctx, reg)?.and_then(|e| e.locked);
-    let owner = reason.and_then(|r| identity::parse_lock_reason(&r)).filter(|(id, _)| *id == reg.id);
-    let me = crate::runtime::process::me();
-    Ok(owner.map(|(_, o)| o).filter(|o| *o != me && o.is_alive()).map(|o| o.pid))
 }
 
 /// How long processes of a run have to end, as it was planned.

@@ -6,7 +6,7 @@ use super::inventory::{Agent, Inventory};
 use super::{Context, Result, moved};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::git::{endings, sterile, worktree};
+use crate::git::{endings, merge, sterile, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::event::Kind;
 use crate::model::text::shell_word;
@@ -349,9 +349,9 @@ pub fn landed_all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<V
         return Ok(out);
     }
     let pairs: Vec<(Oid, Oid)> = asked.iter().map(|(_, b, t)| (b.clone(), t.clone())).collect();
-    let merges = sterile::merges(ctx.repo(), &ctx.state.objects, Some(&pairs[0].0), &pairs)?;
-    for ((i, base, _), merge) in asked.into_iter().zip(merges) {
-        if let sterile::Merge::Clean(tree) = merge
+    let merges = merge::once(ctx.repo(), Some(&pairs[0].0), &pairs)?;
+    for ((i, base, _), answer) in asked.into_iter().zip(merges) {
+        if let merge::Merge::Clean(tree) = answer
             && out[i].is_none()
             && ctx.state.objects.commit(&base)?.is_some_and(|c| c.tree == tree)
         {

@@ -26,6 +26,9 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
     let run = RunDir::of(&ctx.state, id);
     run.ensure()?;
     let lock = run.seize()?.ok_or_else(|| Error::refused("it is running", "'git agents stop' ends it, then attach"))?;
+    if let Some(reg) = ctx.state.registrations()?.0.iter().find(|r| r.id == *id) {
+        identity::check_alone(ctx, reg)?;
+    }
     let previous = run.exit().or_else(|| run.live());
     let left = run.end_left_over(plan.grace());
     if !left.is_empty() {

@@ -169,7 +169,7 @@ fn prompt(agent: &Agent, worktree: &Path, resume: bool, messages: &[(std::path::
         worktree: worktree.to_owned(),
         base: agent.task.base_short().to_owned(),
         others,
-        check: false,
+        check: true,
     };
     adapter::frame(&task, &info)
 }
@@ -248,7 +248,6 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry,
             decide(agent, &seen, &watch)
         }
         Happening::Tick(woken) => {
-            let stopping = agent.stopping(woken);
             if agent.mend_folder() {
                 if let Ok(anew) = CappedLog::open(&agent.run.file("output.log"), HEAD, CAP) {
                     raw = anew;
@@ -257,6 +256,7 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry,
                     events = anew;
                 }
             }
+            let stopping = agent.stopping(woken);
             watch.tick(agent, entry);
             if stopping {
                 return Some(Stop::Asked);

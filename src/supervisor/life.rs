@@ -3,7 +3,7 @@
 use super::slots::{self, Turn};
 use super::{Agent, attempt, capture, notify, say};
 use crate::git::state::event;
-use crate::git::{refs, sterile};
+use crate::git::{merge, refs};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
 use crate::model::units::format_duration;
@@ -317,11 +317,11 @@ fn start_from(agent: &mut Agent, tips: &[(String, Oid)]) -> Result<Option<End>> 
             at = tip.clone();
             continue;
         }
-        let verdict = sterile::merges(repo, &agent.ctx.state.objects, Some(&at), &[(at.clone(), tip.clone())])?;
+        let verdict = merge::once(repo, Some(&at), &[(at.clone(), tip.clone())])?;
         match verdict.into_iter().next() {
-            Some(sterile::Merge::Clean(_)) => {}
-            Some(sterile::Merge::Conflict(paths)) => {
-                let paths: Vec<String> = paths.iter().map(|p| crate::model::text::safe_path(p)).collect();
+            Some(merge::Merge::Clean(_)) => {}
+            Some(merge::Merge::Conflict(paths)) => {
+                let paths: Vec<String> = paths.keys().map(|p| crate::model::text::safe_path(p)).collect();
                 return Ok(Some((
                     RunState::Failed,
                     Some(format!("'{name}' does not merge with '{}': {}", merged.join("', '"), paths.join(", "))),

@@ -65,6 +65,7 @@ pub struct Agent {
 impl Agent {
     /// Takes in what has arrived; whether the end was asked for.
     pub fn stopping(&mut self, woken: &[Wake]) -> bool {
+        self.mend_folder();
         if woken.iter().any(|w| matches!(w, Wake::End(_))) || self.run.file("stop").exists() {
             self.asked_to_stop = true;
         }

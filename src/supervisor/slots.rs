@@ -43,6 +43,10 @@ impl Ticket {
     fn draw(path: &Path) -> Result<Ticket> {
         Ok(Ticket(Some(Lock::take(path)?)))
     }
+
+    fn is_lost(&self) -> bool {
+        self.0.as_ref().is_some_and(|lock| !lock.is_there())
+    }
 }
 
 impl Drop for Ticket {
@@ -318,6 +322,11 @@ fn slot(agent: &mut Agent, which: Which, limit: Option<usize>) -> Result<Option<
         let woken = agent.signals.take();
         if agent.stopping(&woken) {
             return Ok(None);
+        }
+        if agent.ticket.as_ref().is_some_and(Ticket::is_lost) {
+            // Somebody deleted our folder, and the queue with it: everyone lines up anew, in the same order.
+            agent.ticket = None;
+            agent.ticket = Some(Ticket::draw(&Queue::open(agent, which)?.ticket(agent))?);
         }
         if let Some(before) = queue.before("queue", &mine, |_| true)? {
             wait_state(agent, "for a slot".into());

@@ -61,9 +61,8 @@ fn a_tree_moved_by_hand_looked_dead() {
     at.write("f.txt", "x\n");
     let moved = Repo::at(&env, at.path().with_file_name("k2"));
     std::fs::rename(at.path(), moved.path()).unwrap();
-    assert_eq!(agents(&repo)["k"]["zombie"], "missing");
     let out = repo.agents(&["status"]).ok();
-    assert!(out.stdout.contains("git worktree repair"), "{out}");
+    assert!(out.stdout.contains("it was moved") && out.stdout.contains("worktree repair"), "{out}");
     repo.repair();
     assert_eq!(moved.git(&["status", "--porcelain"]), "?? f.txt");
     moved.git(&["worktree", "repair"]);
@@ -87,8 +86,11 @@ fn a_tree_moved_by_hand_was_removed_as_missing() {
         for args in [vec!["rm", name], vec!["rm", "-D", "--force", name]] {
             let out = repo.agents(&args).code(128);
             let place = moved.path().canonicalize().unwrap();
-            assert!(out.stderr.contains(&format!("was moved to '{}'", place.display())), "{out}");
-            assert!(out.stderr.contains("'git worktree repair' there mends that"), "{out}");
+            assert!(
+                out.stderr.contains("was moved") && out.stderr.contains(&format!("'{}'", place.display())),
+                "{out}"
+            );
+            assert!(out.stderr.contains(&format!("worktree repair {}", place.display())), "{out}");
         }
         assert_same_tree(&before, &tree_state(moved.path()));
         moved.git(&["worktree", "repair"]);

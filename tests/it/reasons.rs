@@ -202,6 +202,8 @@ fn a_run_whose_folder_was_deleted_under_it_goes_on_and_is_alone() {
     // At no moment a second one is let into its place.
     let out = repo.agents(&["retry", "a"]).code(128);
     assert!(out.stderr.contains("is running"), "{out}");
+    let out = repo.agents(&["attach", "a"]).code(128);
+    assert!(out.stderr.contains("is running"), "{out}");
     repo.becomes("a", "running");
     assert!(agents.join("run").exists());
     repo.write("../x.agents/go", "");
@@ -229,6 +231,26 @@ fn a_dead_run_whose_folder_is_gone_says_so_and_goes_on() {
     repo.write("../x.agents/go", "");
     repo.agents(&["retry", "a"]).ok();
     repo.reaches("a", "succeeded");
+}
+
+#[test]
+fn one_that_waited_while_its_folder_was_deleted_had_its_turn_all_the_same() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.start(
+        &[("a", "WAITFILE: ../go\nWRITE: f: x"), ("b after=a", "WRITE: g: x"), ("c", "WRITE: h: x")],
+        &["-j", "1"],
+    );
+    repo.reaches("a", "running");
+    repo.reaches("c", "waiting");
+    // In one step: they make it anew while it is being deleted.
+    std::fs::rename(repo.common_dir().join("agents"), env.root().join("gone")).unwrap();
+    repo.becomes("a", "running");
+    repo.write("../x.agents/go", "");
+    for name in ["a", "b", "c"] {
+        repo.becomes(name, "succeeded");
+    }
+    repo_invariants(&repo);
 }
 
 /// `new k`, killed as soon as `mark` exists.

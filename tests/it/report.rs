@@ -308,7 +308,7 @@ fn the_answer_is_the_same_wherever_it_is_asked() {
     repo.git(&["add", ".gitattributes"]);
     repo.git(&["commit", "-q", "-m", "union"]);
     for place in &places {
-        assert_eq!(pair(&repo, place).0, "file", "{}", place.display());
+        assert_eq!(pair(&repo, place).0, "near", "{}", place.display());
     }
     // So do the user's own.
     std::fs::create_dir_all(env.home().join(".config/git")).unwrap();
@@ -316,7 +316,7 @@ fn the_answer_is_the_same_wherever_it_is_asked() {
     repo.git(&["commit", "-q", "-m", "no union"]);
     assert_eq!(pair(&repo, repo.path()).0, "conflict");
     std::fs::write(env.home().join(".config/git/attributes"), "CHANGES merge=union\n").unwrap();
-    assert_eq!(pair(&repo, repo.path()).0, "file");
+    assert_eq!(pair(&repo, repo.path()).0, "near");
 }
 
 #[test]
@@ -439,7 +439,8 @@ fn what_cannot_be_told_is_unknown_and_the_rest_is_told() {
     assert!(agent(&status, "broken")["findings"].to_string().contains("cannot be read"), "{status:#}");
     assert!(agent(&status, "broken")["branch_state"].is_null());
     std::fs::write(&object, kept).unwrap();
-    // A blob that only a merge would need.
+    // A blob that only a merge would need; what was told of it before is not asked again.
+    std::fs::remove_dir_all(repo.join(".git/agents/cache")).unwrap();
     let blob = repo.git(&["rev-parse", "a:src/a.txt"]);
     std::fs::remove_file(repo.join(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]))).unwrap();
     let shown = report(&repo, &["--all"]);

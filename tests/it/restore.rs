@@ -71,10 +71,10 @@ fn collect_garbage(repo: &Repo<'_>) {
 }
 
 /// A small generator: the same seed, the same choices.
-struct Random(Box<dyn Iterator<Item = f64>>);
+pub struct Random(Box<dyn Iterator<Item = f64>>);
 
 impl Random {
-    fn new(seed: u64) -> Random {
+    pub fn new(seed: u64) -> Random {
         Random(Box::new(shares(seed)))
     }
 
@@ -84,7 +84,7 @@ impl Random {
         clippy::cast_precision_loss,
         reason = "a small number"
     )]
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         ((self.0.next().unwrap() / 1.1 * n as f64) as usize).min(n - 1)
     }
 }
@@ -225,31 +225,41 @@ fn operation(at: &Repo<'_>, random: &mut Random) -> &'static str {
     ["merge", "rebase", "cherry-pick", "resolved merge", "rebase with autostash", "rebase by patches"][choice]
 }
 
-/// Removes and restores `count` worktrees in random states, from `seed` on.
-pub fn random_states(seed: u64, count: u64) {
-    let env = Env::new();
-    let repo = env.repo("x");
-    // A commit that only a branch of the main checkout has, to clash with.
+/// A commit that only a branch of the main checkout has.
+pub fn to_clash_with(repo: &Repo<'_>) {
     repo.git(&["switch", "--quiet", "-c", "theirs"]);
     repo.write("src/b.txt", "theirs\n");
     repo.commit("Theirs");
     repo.git(&["switch", "--quiet", "main"]);
+}
+
+/// Many things happen to a worktree, the same ones for the same seed; which.
+pub fn disorder(at: &Repo<'_>, seed: u64) -> String {
+    let mut random = Random::new(seed);
+    let mut did = vec![format!("seed {seed}")];
+    for i in 0..random.below(12) {
+        did.push(step(at, &mut random, i).to_owned());
+    }
+    did.push(operation(at, &mut random).to_owned());
+    for i in 0..random.below(4) {
+        did.push(step(at, &mut random, 20 + i).to_owned());
+    }
+    did.join(", ")
+}
+
+/// Removes and restores `count` worktrees in random states, from `seed` on.
+pub fn random_states(seed: u64, count: u64) {
+    let env = Env::new();
+    let repo = env.repo("x");
+    to_clash_with(&repo);
     let made: Vec<(Repo<'_>, String, String, State)> = (seed..seed + count)
         .map(|seed| {
-            let mut random = Random::new(seed);
             let name = format!("s{seed}");
             let at = repo.agent(&name);
-            let mut did = vec![format!("seed {seed}")];
-            for i in 0..random.below(12) {
-                did.push(step(&at, &mut random, i).to_owned());
-            }
-            did.push(operation(&at, &mut random).to_owned());
-            for i in 0..random.below(4) {
-                did.push(step(&at, &mut random, 20 + i).to_owned());
-            }
+            let did = disorder(&at, seed);
             at.try_git(&["status"]);
             let before = state(&at);
-            (at, name, did.join(", "), before)
+            (at, name, did, before)
         })
         .collect();
     let kept = Before::of(&repo);

@@ -2,10 +2,12 @@
 
 pub mod adopt;
 pub mod attach;
+pub mod check;
 pub mod demo;
 pub mod exec;
 pub mod logs;
 pub mod new;
+pub mod overlap;
 pub mod path;
 pub mod report;
 pub mod restore;
@@ -82,6 +84,8 @@ pub fn finish(s: &Session, json: bool, results: Vec<Outcome>, hints: &[String]) 
 pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
     let schema = match command {
         "status" | "show" | "new" => schemars::schema_for!(StatusAnswer),
+        "overlap" => schemars::schema_for!(crate::ops::overlap::answer::Overlaps),
+        "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
         "rm" | "stop" | "retry" | "send" | "restore" | "adopt" => schemars::schema_for!(Results),
         other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),

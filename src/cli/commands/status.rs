@@ -4,9 +4,11 @@ use super::chosen;
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::{Label, table};
+use crate::cli::watch;
 use crate::model::agent::{BranchState, RunState, Zombie};
+use crate::model::overlap::Level;
 use crate::model::text::{one_line, safe_line, safe_path};
-use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, StatusAnswer};
+use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, OverlapAnswer, StatusAnswer};
 use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::select::Match;
 
@@ -16,6 +18,9 @@ pub struct Args {
     /// Only these
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
+    /// Go on showing what changes: a full screen on a terminal, JSON lines with --json
+    #[arg(short, long, conflicts_with_all = ["porcelain", "names"])]
+    watch: bool,
     /// Only those of batch N
     #[arg(long, value_name = "N")]
     batch: Option<u64>,
@@ -67,6 +72,15 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         let text: String = inv.agents.iter().filter(|a| only(a)).map(|a| format!("{}{end}", a.reg.name)).collect();
         s.ui.out(&text)?;
         return Ok(code::DONE);
+    }
+    if args.watch {
+        let form = match args.json {
+            true => watch::Form::Json,
+            false if s.ui.out_tty => watch::Form::Screen,
+            false => watch::Form::Text,
+        };
+        // Those who come while one looks on are shown too, unless names were asked for.
+        return watch::watch(s, &ctx, form, &only, &|answer| text(s, answer));
     }
     let moved: Vec<_> = inv.agents.iter().filter_map(|a| crate::ops::moved::stale(&ctx, a)).collect();
     if !moved.is_empty() {
@@ -196,6 +210,20 @@ fn row(a: &AgentAnswer) -> Vec<String> {
     vec![safe_line(a.name.0.as_bytes()), state, branch, changes, one_line(&a.title, 60)]
 }
 
+/// What is worth a line: who is close, and who may be.
+fn meets(o: &OverlapAnswer) -> Option<String> {
+    let names = |of: &[String]| {
+        let shown: Vec<String> = of.iter().take(5).map(|n| safe_line(n.as_bytes())).collect();
+        let more = if of.len() > 5 { format!(" and {} more", of.len() - 5) } else { String::new() };
+        format!("{}{more}", shown.join(", "))
+    };
+    match o.level {
+        Some(level) if level >= Level::Near => Some(format!("overlap: {} with {}", level.word(), names(&o.with))),
+        _ if !o.unknown.is_empty() => Some(format!("overlap: unknown with {}", names(&o.unknown))),
+        _ => None,
+    }
+}
+
 fn notes(a: &AgentAnswer) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(q) = &a.run.question {
@@ -212,6 +240,7 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
         Some(Zombie::Landed) => out.push(format!("landed; 'git agents rm {}' takes it away", a.name.typed())),
         _ => {}
     }
+    out.extend(a.overlap.as_ref().and_then(meets));
     if let Some(op) = &a.operation {
         out.push(format!("in the middle of a {op}"));
     }

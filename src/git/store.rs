@@ -1,0 +1,152 @@
+//! The private store: where snapshots are written and merges are tried, and nothing is kept.
+//!
+//! A sterile git dir, in memory where there is one, with the repository's objects as its alternate. What is written
+//! here never reaches the repository. Its config is an allow-list by value; see [`settings_for_merging`].
+
+use super::attributes::Attributes;
+use super::command::Call;
+use super::objects::{Objects, from_gix, to_gix};
+use super::repo::{Repo, Setting};
+use super::sterile::{self, Sterile};
+use super::{Error, Result};
+use crate::model::agent::Oid;
+use crate::runtime::files;
+use gix::ObjectId;
+use gix::objs::Write as _;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// One round's private store; gone when dropped.
+#[derive(Debug)]
+pub struct Store {
+    repo: Repo,
+    sterile: Sterile,
+    objects: Objects,
+    rules: String,
+    counter: AtomicU32,
+    /// Directories with the attribute files of a commit.
+    trees: Mutex<HashMap<Option<Oid>, PathBuf>>,
+}
+
+impl Store {
+    /// A new, empty one.
+    pub fn open(repo: &Repo) -> Result<Store> {
+        let settings = repo.settings()?;
+        let rules = settings_for_merging(settings);
+        // Nobody keeps what is written here: neither small nor safe, but quick.
+        let sterile = Sterile::in_memory(repo, &format!("{rules}[core]\nlooseCompression = 0\n"))?;
+        Attributes::read(repo, settings).write_for_all(&sterile)?;
+        sterile::copy(&repo.common_dir.join("info/exclude"), &sterile.dir().join("info/exclude"))?;
+        let objects = Objects::open_private(sterile.dir())?;
+        Ok(Store { repo: repo.clone(), sterile, objects, rules, counter: AtomicU32::new(0), trees: Default::default() })
+    }
+
+    /// The repository it belongs to.
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// The repository's objects and those of the store.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    /// Everything that decides a merge beside the trees and the attributes of the place where landing happens.
+    pub fn rules(&self) -> Result<String> {
+        let replaced = sterile::replacements(&self.repo)?;
+        let shared = Attributes::read(&self.repo, self.repo.settings()?);
+        Ok(format!("{}\n{}\n{replaced:?}\n{shared:?}", self.repo.version, self.rules))
+    }
+
+    /// A call in it. What it writes is not synced.
+    pub(super) fn call(&self, worktree: &Path, args: &[&str]) -> Call {
+        self.sterile.call(worktree, ["-c", "core.fsync=none"].iter().chain(args))
+    }
+
+    /// A path in it that nothing has yet.
+    pub(super) fn new_path(&self, what: &str) -> PathBuf {
+        self.sterile.dir().join(format!("{what}-{}", self.counter.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub(super) fn sterile(&self) -> &Sterile {
+        &self.sterile
+    }
+
+    /// Writes an object.
+    pub(super) fn put(&self, kind: gix::objs::Kind, bytes: &[u8]) -> Result<ObjectId> {
+        let hash = self.objects.local().object_hash();
+        let loose = gix::odb::loose::Store::at(self.sterile.dir().join("objects"), hash);
+        loose.write_buf(kind, bytes).map_err(|e| Error::Object(e.to_string()))
+    }
+
+    /// A commit of `tree`, with a fixed identity and a date that its first parent decides.
+    pub fn commit(&self, tree: &Oid, parents: &[Oid]) -> Result<Oid> {
+        let first = parents.first().map(|p| self.objects.commit(p)).transpose()?.flatten();
+        let who = gix::actor::Signature {
+            name: "git-agents".into(),
+            email: "git-agents@localhost".into(),
+            time: gix::date::Time::new(first.map_or(0, |c| c.time), 0),
+        };
+        let commit = gix::objs::Commit {
+            tree: to_gix(tree)?,
+            parents: parents.iter().map(to_gix).collect::<Result<_>>()?,
+            author: who.clone(),
+            committer: who,
+            encoding: None,
+            message: "not committed\n".into(),
+            extra_headers: Vec::new(),
+        };
+        let mut bytes = Vec::new();
+        gix::objs::WriteTo::write_to(&commit, &mut bytes).map_err(|e| Error::Object(e.to_string()))?;
+        Ok(from_gix(self.put(gix::objs::Kind::Commit, &bytes)?))
+    }
+
+    /// A directory that holds only the attribute files of `commit`: git reads attributes where it works.
+    pub(super) fn attributes_of(&self, commit: Option<&Oid>) -> Result<PathBuf> {
+        let mut trees = self.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let key = commit.cloned();
+        if let Some(dir) = trees.get(&key) {
+            return Ok(dir.clone());
+        }
+        let dir = self.new_path("tree");
+        files::ensure_private_dir(&dir)?;
+        if let Some(commit) = commit {
+            super::attributes::files_of(&self.objects, commit)?.write(&self.objects, &dir)?;
+        }
+        trees.insert(key, dir.clone());
+        Ok(dir)
+    }
+}
+
+/// The settings of the user that decide how git merges and converts, by value; nothing that runs a program.
+fn settings_for_merging(settings: &[Setting]) -> String {
+    let allowed = [
+        "merge.default",
+        "merge.renames",
+        "merge.renamelimit",
+        "merge.directoryrenames",
+        "merge.renormalize",
+        "diff.renames",
+        "diff.renamelimit",
+        "diff.algorithm",
+        "core.autocrlf",
+        "core.eol",
+        "core.filemode",
+        "core.symlinks",
+        "core.ignorecase",
+        "core.precomposeunicode",
+        "core.bigfilethreshold",
+    ];
+    let mut out = String::new();
+    for (_, key, value) in settings {
+        if allowed.contains(&key.as_str())
+            && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && let Some((section, name)) = key.split_once('.')
+        {
+            out.push_str(&format!("[{section}]\n{name} = {value}\n"));
+        }
+    }
+    out
+}

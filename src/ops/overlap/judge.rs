@@ -1,0 +1,437 @@
+//! The verdict on each pair: known ones from the cache, candidates by git's merge, the rest is free.
+
+use super::Round;
+use super::levels::Lines;
+use crate::git::merge::{self, Merge};
+use crate::git::objects::digest;
+use crate::git::{attributes, changes};
+use crate::model::agent::Oid;
+use crate::model::meet::{self, ChangeSet, Touch, Twins};
+use crate::model::overlap::{Kind, Level, Meeting, Pair, Side};
+use crate::model::text::safe_path;
+use crate::ops::inventory::in_parallel;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Counts up when the answers mean something else.
+const FORM: &str = "overlap 2";
+
+/// Pairs that are decided between two looks at the clock.
+const PORTION: usize = 64;
+/// Why somebody in a hurry knows nothing of a pair.
+pub(super) const PENDING: &str = "not compared yet";
+
+type Sets = HashMap<(Oid, Oid), Result<Arc<ChangeSet>, String>>;
+type Programs = Result<BTreeMap<Vec<u8>, String>, String>;
+
+/// One pair on its way.
+#[derive(Debug)]
+struct Task {
+    /// Position in what was asked for.
+    at: usize,
+    /// The sides, the one with the smaller tree first: so the answer is the same both ways round.
+    x: usize,
+    y: usize,
+    bases: Vec<Oid>,
+    key: Option<String>,
+}
+
+/// What a candidate changes on both sides.
+struct Candidate<'t> {
+    task: &'t Task,
+    x: Arc<ChangeSet>,
+    y: Arc<ChangeSet>,
+    touch: Option<Touch>,
+    twins: Twins,
+}
+
+impl Round<'_> {
+    /// The pairs, in their order.
+    pub(super) fn judge(&self, base: &Oid, sides: &[Side], pairs: &[(usize, usize)]) -> Vec<Pair> {
+        let trees: Vec<Result<(Oid, Oid), String>> = sides.iter().map(|s| self.tree_of(s)).collect();
+        let mut out: Vec<Option<Pair>> = vec![None; pairs.len()];
+        let mut set = |at: usize, found: Found| out[at] = Some(found.pair(pairs[at]));
+        let attributes = self.attributes(base);
+        let (mut readable, mut commits) = (Vec::new(), Vec::new());
+        for (at, (a, b)) in pairs.iter().enumerate() {
+            match (&trees[*a], &trees[*b], &attributes) {
+                (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => set(at, Found::unknown(why.clone())),
+                (Ok((x, _)), Ok((y, _)), Ok(_)) => {
+                    readable.push(at);
+                    commits.push((x.clone(), y.clone()));
+                }
+            }
+        }
+        let bases = self.store.objects().merge_bases_of(&commits);
+        let bases =
+            bases.unwrap_or_else(|e| commits.iter().map(|_| Err(crate::git::Error::Object(e.to_string()))).collect());
+        let mut tasks = Vec::new();
+        for (at, bases) in readable.into_iter().zip(bases) {
+            let (a, b) = pairs[at];
+            let tree = |i: usize| trees[i].as_ref().map_or("", |(_, t)| &t.0);
+            let (x, y) = if tree(a) <= tree(b) { (a, b) } else { (b, a) };
+            let key = |bases: &[Oid]| {
+                let bases: String = bases.iter().map(|b| b.0.as_str()).collect();
+                let attributes = attributes.as_deref().unwrap_or_default();
+                digest(&[FORM, &self.rules, attributes, &bases, tree(x), tree(y)])
+            };
+            match bases {
+                Err(e) => set(at, Found::unknown(e.to_string())),
+                Ok(bases) if bases.is_empty() => set(at, Found::unknown(super::no_common(self.ctx))),
+                Ok(bases) => {
+                    let certain = sides[x].doubtful.is_empty() && sides[y].doubtful.is_empty();
+                    let key = certain.then(|| key(&bases));
+                    let known = key.as_ref().and_then(|k| self.cache().find::<Option<Found>>(k));
+                    match known {
+                        Some(found) => set(at, found.unwrap_or_default().turned(x != a)),
+                        None => tasks.push(Task { at, x, y, bases, key }),
+                    }
+                }
+            }
+        }
+        // In one go; for somebody in a hurry in portions, between which there is a look at the clock.
+        let portion = if self.until.is_some() { PORTION } else { tasks.len().max(1) };
+        let decided = tasks.chunks(portion).flat_map(|part| {
+            if self.is_late() {
+                return part.iter().map(|t| (t, Found::unknown(PENDING.into()))).collect();
+            }
+            self.decide(base, sides, &trees, part)
+        });
+        for (task, found) in decided {
+            if let (Some(key), true) = (&task.key, found.lasts()) {
+                let short = (found != Found::default()).then_some(&found);
+                self.cache().keep(key, &short);
+            }
+            set(task.at, found.turned(task.x != pairs[task.at].0));
+        }
+        out.into_iter().flatten().collect()
+    }
+
+    /// Commit and tree of what is compared.
+    pub(super) fn tree_of(&self, side: &Side) -> Result<(Oid, Oid), String> {
+        let commit = side.commit.clone()?;
+        match self.store.objects().commit(&commit) {
+            Ok(Some(c)) => Ok((commit, c.tree)),
+            Ok(None) => Err(format!("commit {commit} is missing")),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    /// A digest of the attributes of `base`.
+    fn attributes(&self, base: &Oid) -> Result<String, String> {
+        let key = digest(&["attributes", &base.0]);
+        if let Some(known) = self.cache().find(&key) {
+            return Ok(known);
+        }
+        let found = attributes::files_of(self.store.objects(), base).map_err(|e| e.to_string())?.digest();
+        self.cache().keep(&key, &found);
+        Ok(found)
+    }
+
+    /// git's merges, with the attributes of `attributes`.
+    pub(super) fn ask(&self, attributes: &Oid, pairs: &[(Oid, Oid)]) -> Vec<Merge> {
+        let merges = merge::all(&self.store, Some(attributes), pairs);
+        let merges = merges.unwrap_or_else(|e| vec![Merge::Unknown(e.to_string()); pairs.len()]);
+        let words = |m| match m {
+            Merge::Unknown(why) if why.contains("unrelated histories") => Merge::Unknown(super::no_common(self.ctx)),
+            m => m,
+        };
+        merges.into_iter().map(words).collect()
+    }
+
+    fn decide<'t>(
+        &self,
+        base: &Oid,
+        sides: &[Side],
+        trees: &[Result<(Oid, Oid), String>],
+        tasks: &'t [Task],
+    ) -> Vec<(&'t Task, Found)> {
+        let mut out = Vec::new();
+        let mut candidates = Vec::new();
+        let sets = self.change_sets(trees, tasks);
+        let mut rounds: BTreeMap<&[Oid], Vec<&Task>> = BTreeMap::new();
+        for t in tasks {
+            rounds.entry(&t.bases).or_default().push(t);
+        }
+        for (bases, tasks) in rounds {
+            let set_of = |i: usize| joined(&sets, bases, trees[i].as_ref().ok().map(|(_, t)| t));
+            let members: BTreeSet<usize> = tasks.iter().flat_map(|t| [t.x, t.y]).collect();
+            let found: BTreeMap<usize, Result<Arc<ChangeSet>, String>> =
+                members.into_iter().map(|i| (i, set_of(i))).collect();
+            let good: Vec<(usize, &Arc<ChangeSet>)> =
+                found.iter().filter_map(|(i, s)| Some((*i, s.as_ref().ok()?))).collect();
+            let only: Vec<&ChangeSet> = good.iter().map(|(_, s)| &***s).collect();
+            let place: HashMap<usize, usize> = good.iter().enumerate().map(|(n, (i, _))| (*i, n)).collect();
+            let (touching, mut twins) = (meet::touching(&only), meet::twins(&only));
+            for task in tasks {
+                let (x, y) = match (&found[&task.x], &found[&task.y]) {
+                    (Err(why), _) | (_, Err(why)) => {
+                        out.push((task, Found::unknown(why.clone())));
+                        continue;
+                    }
+                    (Ok(x), Ok(y)) => (x.clone(), y.clone()),
+                };
+                let (n, m) = (place[&task.x], place[&task.y]);
+                let pair = (n.min(m), n.max(m));
+                let mut touch = touching.get(&pair).copied();
+                if bases.len() > 1 && !x.files.is_empty() && !y.files.is_empty() {
+                    // What the bases make of each other is git's alone to say.
+                    touch = Some(Touch::Ask);
+                }
+                let mut twins = twins.remove(&pair).unwrap_or_default();
+                if n > m {
+                    twins.iter_mut().for_each(|t| std::mem::swap(&mut t.0, &mut t.1));
+                }
+                candidates.push(Candidate { task, x, y, touch, twins });
+            }
+        }
+        let (asked, free): (Vec<Candidate<'_>>, Vec<Candidate<'_>>) =
+            candidates.into_iter().partition(|c| c.touch == Some(Touch::Ask));
+        let commit = |i: usize| trees[i].as_ref().map(|(c, _)| c.clone()).unwrap_or_else(|_| base.clone());
+        let commits: Vec<(Oid, Oid)> = asked.iter().map(|c| (commit(c.task.x), commit(c.task.y))).collect();
+        let programs = self.programs(base, asked.iter());
+        let mut merges = self.ask(base, &commits);
+        self.doubt_attributes(sides, &asked, &commits, &mut merges);
+        let none = free.iter().map(|_| None);
+        let all: Vec<(&Candidate<'_>, Option<Merge>)> =
+            asked.iter().zip(merges.into_iter().map(Some)).chain(free.iter().zip(none)).collect();
+        let lines = Lines::new(self.store.objects());
+        let found = in_parallel(&all, |(c, merge)| {
+            let merge = merge.clone().map(|m| without_programs(m, c, &programs));
+            Ok(doubted(found(c, merge, &lines), c, sides))
+        });
+        let found = found.unwrap_or_else(|e| all.iter().map(|_| Found::unknown(e.to_string())).collect());
+        out.extend(all.iter().map(|(c, _)| c.task).zip(found));
+        out
+    }
+
+    /// What every side changes since every merge base that is asked about.
+    fn change_sets(&self, trees: &[Result<(Oid, Oid), String>], tasks: &[Task]) -> Sets {
+        let mut wanted: BTreeSet<(Oid, Oid)> = BTreeSet::new();
+        for t in tasks {
+            for (_, tree) in [t.x, t.y].iter().filter_map(|i| trees[*i].as_ref().ok()) {
+                wanted.extend(t.bases.iter().map(|b| (b.clone(), tree.clone())));
+            }
+        }
+        let wanted: Vec<(Oid, Oid)> = wanted.into_iter().collect();
+        let found = in_parallel(&wanted, |(base, tree)| {
+            Ok(changes::between(self.store.objects(), base, tree).map(Arc::new).map_err(|e| e.to_string()))
+        });
+        match found {
+            Ok(found) => wanted.into_iter().zip(found).collect(),
+            Err(e) => wanted.into_iter().map(|w| (w, Err(e.to_string()))).collect(),
+        }
+    }
+
+    /// Landing a side brings its attributes along: where one changes them, the pair is judged with its attributes as
+    /// well, and a difference is unknown.
+    fn doubt_attributes(&self, sides: &[Side], asked: &[Candidate<'_>], commits: &[(Oid, Oid)], merges: &mut [Merge]) {
+        let is_file = |p: &&Vec<u8>| p.as_slice() == b".gitattributes" || p.ends_with(b"/.gitattributes");
+        let mut again: BTreeMap<&Oid, Vec<(usize, String)>> = BTreeMap::new();
+        for (n, c) in asked.iter().enumerate() {
+            for (set, commit, side) in [(&c.x, &commits[n].0, c.task.x), (&c.y, &commits[n].1, c.task.y)] {
+                if let Some(path) = set.files.keys().find(is_file) {
+                    let why = format!("it depends on '{}', which '{}' changes", safe_path(path), sides[side].name);
+                    again.entry(commit).or_default().push((n, why));
+                }
+            }
+        }
+        for (commit, list) in again {
+            let pairs: Vec<(Oid, Oid)> = list.iter().map(|(n, _)| commits[*n].clone()).collect();
+            let programs = self.programs(commit, list.iter().map(|(n, _)| &asked[*n]));
+            for ((n, why), other) in list.into_iter().zip(self.ask(commit, &pairs)) {
+                let other = without_programs(other, &asked[n], &programs);
+                let same = std::mem::discriminant(&merges[n]) == std::mem::discriminant(&other);
+                if !same && !matches!(merges[n], Merge::Unknown(_)) {
+                    merges[n] = Merge::Unknown(why);
+                }
+            }
+        }
+    }
+
+    /// The paths of these candidates that a program merges where the attributes are those of `commit`.
+    fn programs<'c, 't: 'c>(&self, commit: &Oid, of: impl Iterator<Item = &'c Candidate<'t>>) -> Programs {
+        let paths = of.flat_map(|c| c.x.files.keys().chain(c.y.files.keys())).cloned().collect();
+        attributes::custom_drivers(&self.store, commit, &paths).map_err(|e| e.to_string())
+    }
+}
+
+/// What a tree changes since any of `bases`.
+fn joined(sets: &Sets, bases: &[Oid], tree: Option<&Oid>) -> Result<Arc<ChangeSet>, String> {
+    let one = |base: &Oid| -> Result<Arc<ChangeSet>, String> {
+        let tree = tree.ok_or("it was not read")?;
+        sets.get(&(base.clone(), tree.clone())).cloned().unwrap_or_else(|| Err("it was not compared".into()))
+    };
+    let mut bases = bases.iter().map(one);
+    let first = bases.next().unwrap_or_else(|| Err("no common history".into()))?;
+    let mut rest = bases.collect::<Result<Vec<_>, _>>()?;
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    let mut all = (*first).clone();
+    rest.drain(..).for_each(|s| all.join(&s));
+    Ok(Arc::new(all))
+}
+
+fn found(c: &Candidate<'_>, merge: Option<Merge>, lines: &Lines<'_>) -> Found {
+    let conflicts = match merge {
+        Some(Merge::Unknown(why)) => return Found { twins: texts(&c.twins), ..Found::unknown(why) },
+        Some(Merge::Conflict(paths)) => paths,
+        Some(Merge::Clean(_)) | None => BTreeMap::new(),
+    };
+    let meetings = lines.meetings(&c.x, &c.y, &conflicts);
+    Found { unknown: None, meetings: meetings.into_iter().map(Met::from).collect(), twins: texts(&c.twins) }
+}
+
+/// A file that could not be read, or that a program converts, may hold anything: the other side's change of it is not
+/// known to merge.
+fn doubted(found: Found, c: &Candidate<'_>, sides: &[Side]) -> Found {
+    if found.unknown.is_some() || found.level() == Some(Level::Conflict) {
+        return found;
+    }
+    let (x, y) = (&sides[c.task.x].doubtful, &sides[c.task.y].doubtful);
+    let meets = |doubtful: &BTreeMap<Vec<u8>, String>, other: &ChangeSet, theirs: &BTreeMap<Vec<u8>, String>| {
+        let hit = doubtful.iter().find(|(p, _)| other.files.contains_key(*p) || theirs.contains_key(*p));
+        hit.map(|(p, why)| format!("'{}': {why}", safe_path(p)))
+    };
+    match meets(x, &c.y, y).or_else(|| meets(y, &c.x, x)) {
+        Some(why) => Found { twins: found.twins, ..Found::unknown(why) },
+        None => found,
+    }
+}
+
+/// `merge` where no program would have been asked; else a conflict elsewhere still is one, and the rest is unknown.
+fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> Merge {
+    let programs = match programs {
+        Ok(p) if p.is_empty() => return merge,
+        Ok(p) => p,
+        Err(why) => return Merge::Unknown(why.clone()),
+    };
+    // A path changed on both sides, or a new one that may be the other name of a file the other side changes.
+    let renamed = |x: &ChangeSet, y: &ChangeSet| {
+        x.files.iter().any(|(p, d)| d.new.is_none() && y.files.get(p).is_some_and(|d| d.new.is_some()))
+    };
+    let of = |x: &ChangeSet, y: &ChangeSet| {
+        let added = renamed(x, y);
+        let hit = |(p, d): &(&Vec<u8>, &meet::Delta)| {
+            programs.contains_key(*p) && (y.files.contains_key(*p) || (added && d.old.is_none()))
+        };
+        x.files.iter().find(hit).map(|(p, _)| p.clone())
+    };
+    let Some(path) = of(&c.x, &c.y).or_else(|| of(&c.y, &c.x)) else { return merge };
+    match merge {
+        Merge::Conflict(paths) if paths.keys().any(|p| !programs.contains_key(p)) => Merge::Conflict(paths),
+        Merge::Unknown(why) => Merge::Unknown(why),
+        _ => {
+            let program = programs.get(&path).map_or("", String::as_str);
+            Merge::Unknown(format!("'{}' is merged by the program '{program}', which is not run", safe_path(&path)))
+        }
+    }
+}
+
+/// A verdict as it is kept: without the sides.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Found {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unknown: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    meetings: Vec<Met>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    twins: Vec<(Text, Text)>,
+}
+
+/// A meeting as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Met {
+    path: Text,
+    level: Level,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<Kind>,
+    x: Vec<(u32, u32)>,
+    y: Vec<(u32, u32)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    symbol: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    other: Option<Text>,
+}
+
+/// Exact bytes as text: each byte is one character.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Text(String);
+
+impl Text {
+    fn of(bytes: &[u8]) -> Text {
+        Text(bytes.iter().map(|b| char::from(*b)).collect())
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0.chars().map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?')).collect()
+    }
+}
+
+fn texts(twins: &[(Vec<u8>, Vec<u8>)]) -> Vec<(Text, Text)> {
+    twins.iter().map(|(a, b)| (Text::of(a), Text::of(b))).collect()
+}
+
+impl From<Meeting> for Met {
+    fn from(m: Meeting) -> Met {
+        Met {
+            path: Text::of(&m.path),
+            level: m.level,
+            kind: m.kind,
+            x: m.a_lines,
+            y: m.b_lines,
+            symbol: m.symbol,
+            other: m.other.as_deref().map(Text::of),
+        }
+    }
+}
+
+impl Found {
+    fn unknown(why: String) -> Found {
+        Found { unknown: Some(why), ..Found::default() }
+    }
+
+    /// Whether the key decides it: what git could not tell now it may tell next time.
+    fn lasts(&self) -> bool {
+        self.unknown.is_none()
+    }
+
+    fn level(&self) -> Option<Level> {
+        match self.unknown {
+            Some(_) => None,
+            None => Some(self.meetings.iter().map(|m| m.level).max().unwrap_or(Level::None)),
+        }
+    }
+
+    /// Asked the other way round.
+    fn turned(mut self, yes: bool) -> Found {
+        if yes {
+            for m in &mut self.meetings {
+                std::mem::swap(&mut m.x, &mut m.y);
+                if let Some(other) = &mut m.other {
+                    std::mem::swap(&mut m.path, other);
+                }
+            }
+            self.twins.iter_mut().for_each(|t| std::mem::swap(&mut t.0, &mut t.1));
+        }
+        self
+    }
+
+    fn pair(self, (a, b): (usize, usize)) -> Pair {
+        let level = self.level();
+        let meeting = |m: Met| Meeting {
+            path: m.path.bytes(),
+            level: m.level,
+            kind: m.kind,
+            a_lines: m.x,
+            b_lines: m.y,
+            symbol: m.symbol,
+            other: m.other.map(|o| o.bytes()),
+        };
+        let meetings = self.meetings.into_iter().map(meeting).collect();
+        let twins = self.twins.iter().map(|(a, b)| (a.bytes(), b.bytes())).collect();
+        Pair { a, b, level, meetings, twins, unknown: self.unknown }
+    }
+}

@@ -1,0 +1,87 @@
+//! The order in which landing stops least, tried by real merges: each on the result of those before.
+
+use super::Round;
+use crate::git::merge::Merge;
+use crate::model::agent::Oid;
+use crate::model::overlap::{Pair, Side, Step, landing_order, same_group};
+
+/// So often a side that stops though it merges with each of the others is tried before them.
+const TRIES: usize = 4;
+
+impl Round<'_> {
+    /// The steps of landing on `base`, one of each group: the one with the lowest `rank` that stops least. A side that
+    /// stops is left out of what the later ones are tried on: what a person makes of it is not known.
+    pub fn order(&self, base: &Oid, sides: &[Side], pairs: &[Pair], rank: &dyn Fn(usize) -> u8) -> Vec<Step> {
+        let mut order = landing_order(sides, pairs, rank);
+        let mut steps = self.sequence(base, sides, pairs, &order);
+        let stops = |steps: &[Step]| steps.iter().filter(|s| !s.stops.is_empty()).count();
+        for _ in 0..TRIES {
+            let unexplained = |s: &&Step| {
+                !s.stops.is_empty()
+                    && s.side != order[0]
+                    && !pairs.iter().any(|p| p.conflicts() && (p.a == s.side || p.b == s.side))
+            };
+            let Some(first) = steps.iter().find(unexplained).map(|s| s.side) else { break };
+            order.retain(|i| *i != first);
+            order.insert(0, first);
+            let other = self.sequence(base, sides, pairs, &order);
+            if stops(&other) >= stops(&steps) {
+                break;
+            }
+            steps = other;
+        }
+        steps
+    }
+
+    fn sequence(&self, base: &Oid, sides: &[Side], pairs: &[Pair], order: &[usize]) -> Vec<Step> {
+        let conflicts = |i: usize, j: usize| pairs.iter().any(|p| p.conflicts() && (p.a, p.b) == (i.min(j), i.max(j)));
+        let mut at = base.clone();
+        let (mut steps, mut stopped): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
+        for &i in order {
+            let Ok(commit) = &sides[i].commit else { continue };
+            let instead_of = (0..sides.len()).filter(|o| *o != i && same_group(&sides[i], &sides[*o])).collect();
+            let mut step =
+                Step { side: i, conflicts_with_landed: Vec::new(), instead_of, stops: Vec::new(), unknown: None };
+            match self.land(base, &at, &sides[i], commit) {
+                (Merge::Clean(_), Some(next)) => {
+                    at = next;
+                    steps.push(step);
+                    continue;
+                }
+                (Merge::Clean(_), None) => step.unknown = Some("its result could not be written".into()),
+                (Merge::Conflict(paths), _) => step.stops = paths.into_keys().collect(),
+                (Merge::Unknown(why), _) => step.unknown = Some(why),
+            }
+            stopped.push(step);
+        }
+        for mut step in stopped {
+            step.conflicts_with_landed = steps.iter().map(|s| s.side).filter(|l| conflicts(*l, step.side)).collect();
+            if step.conflicts_with_landed.is_empty() && !step.stops.is_empty() {
+                // Each pair merges, all together do not: those that touch where it stops.
+                step.conflicts_with_landed =
+                    steps.iter().map(|s| s.side).filter(|l| touches(pairs, *l, &step)).collect();
+            }
+            steps.push(step);
+        }
+        steps
+    }
+
+    /// The merge, and the commit that landing would make.
+    fn land(&self, base: &Oid, at: &Oid, side: &Side, commit: &Oid) -> (Merge, Option<Oid>) {
+        let merge = self.ask(base, &[(at.clone(), commit.clone())]).pop();
+        let merge = merge.unwrap_or(Merge::Unknown("it was not asked".into()));
+        let Merge::Clean(tree) = &merge else { return (merge, None) };
+        // What git's merge alone does not know: programs that are not run, attributes, files that could not be read.
+        let both = [Side::at("landed", side.kind, None, at.clone()), side.clone()];
+        if let Some(why) = self.judge(base, &both, &[(0, 1)]).pop().and_then(|p| p.unknown) {
+            return (Merge::Unknown(why), None);
+        }
+        let next = self.store.commit(tree, &[at.clone(), commit.clone()]).ok();
+        (merge, next)
+    }
+}
+
+fn touches(pairs: &[Pair], landed: usize, step: &Step) -> bool {
+    let pair = pairs.iter().find(|p| (p.a, p.b) == (landed.min(step.side), landed.max(step.side)));
+    pair.is_some_and(|p| p.meetings.iter().any(|m| step.stops.contains(&m.path)))
+}
