@@ -106,9 +106,20 @@ impl Error {
             Error::Git(git::Error::Locked { path, .. }) => {
                 Some(format!("if no git process is running, remove '{}' and try again", path.display()))
             }
+            Error::Files(e) | Error::Git(git::Error::Files(e)) => lacking(e),
             _ => None,
         }
     }
+}
+
+/// A lock that the file system cannot make at all: it has no `flock`, or no hard links.
+fn lacking(e: &files::Error) -> Option<String> {
+    use nix::errno::Errno;
+    let files::Error::Io { what: "lock", source, .. } = e else { return None };
+    let never = [Errno::EPERM, Errno::ENOLCK, Errno::ENOSYS, Errno::EOPNOTSUPP].map(|e| e as i32);
+    let lacks = source.raw_os_error().is_some_and(|n| never.contains(&n));
+    lacks
+        .then(|| "this file system has no file locks or no hard links; keep the repository on one that has both".into())
 }
 
 /// The result of an operation.

@@ -7,7 +7,9 @@
 use crate::kill::{CASES, Case, Lab, case, remove_temporary_objects};
 use crate::support::env::run;
 use crate::support::kill::Point;
-use crate::support::{Env, Out};
+use crate::support::kill::Target;
+use crate::support::{Before, Env, Out, repo_invariants};
+use std::path::Path;
 
 /// Whether `out` is an end that a person understands: done, or an error. A message that could itself not be written is
 /// excused.
@@ -164,5 +166,115 @@ fn nightly_every_limit_of_descriptors() {
     for c in CASES {
         let (failed, done) = few_descriptors(c, 40, 1);
         eprintln!("{}: {failed} limits of descriptors that stopped it, {done} that did not, 0 violations", c.name);
+    }
+}
+
+/// `run` with one task, its supervisor, its gits and its assistant refused the `nth` of `calls` each. Whatever came of it
+/// is known, what is there stays, and `rm` and another `run` work.
+fn refused_run(calls: &str, errno: &str, numbers: impl Iterator<Item = usize>) -> (usize, usize) {
+    let (mut tried, mut failed, mut wrong) = (0, 0, Vec::new());
+    let task = "1. Make it {name=k}\n   - WRITE: a.txt: a\n   - COMMIT: A\n   - WRITE: left.txt: left\n";
+    for n in numbers {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let list = env.root().join("list.md");
+        std::fs::write(&list, task).unwrap();
+        let before = Before::of(&repo);
+        let what = format!("run, {errno} at {calls} {n} of each process");
+        let list = list.to_str().unwrap();
+        let args = ["run", "-q", "-a", "scripted", "-f", list];
+        let fault = Target::agents(&repo, &args).refuse(calls, errno, Some(n));
+        if !fault.hit {
+            break;
+        }
+        tried += 1;
+        let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // 1 is an answer, and the reason is in the agent's state.
+            if fault.out.status != 1 {
+                clear_end(&fault.out, &Point { call: calls.into(), nth: n }, &what);
+            }
+            env.until("nothing runs any more", || env.processes().is_empty());
+            remove_temporary_objects(&repo);
+            for args in [&["status", "--json"][..], &["report", "--json"], &["logs"]] {
+                let out = repo.agents(args);
+                assert!(out.status <= 1 || out.status == 128 && out.stderr.starts_with("error: "), "{out}");
+            }
+            let agents = repo.status()["agents"].as_array().unwrap().clone();
+            for a in &agents {
+                let state = a["run"]["state"].as_str().unwrap_or("none");
+                let live = ["running", "attached", "verifying", "preparing"].contains(&state);
+                assert!(!live, "nothing runs, and its state is {state}: {a}");
+                assert!(state != "failed" || a["run"]["reason"].is_string(), "it failed, and no reason is told: {a}");
+                let name = a["name"].as_str().unwrap();
+                repo.agents(&["stop", name]);
+                repo.agents(&["rm", "--force", "-D", name]).ok();
+            }
+            repo.agents(&["run", "-q", "-a", "scripted", "-f", list, "--again"]).ok();
+            assert!(repo.status()["agents"][0]["ahead"].as_u64() >= Some(1));
+            repo.repair();
+            for lock in ["HEAD.lock", "index.lock", "packed-refs.lock"] {
+                assert!(!repo.join(".git").join(lock).exists(), "{lock}");
+            }
+            before.still_holds(&repo);
+        }));
+
+        failed += usize::from(fault.out.status != 0);
+        if let Err(e) = seen {
+            wrong.push(format!("{what}: {}\n{}", e.downcast_ref::<String>().map_or("", String::as_str), fault.out));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
+    (tried, failed)
+}
+
+#[test]
+fn a_disk_error_during_a_run_left_an_agent_nobody_could_remove() {
+    let (tried, failed) = refused_run("rename", "EIO", 1..4);
+    assert!(tried > 0 && failed > 0);
+    refused_run("fsync", "EIO", (2..8).step_by(5));
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_errors_during_a_run() {
+    for (calls, errno) in
+        [("rename", "EIO"), ("fsync", "EIO"), ("mkdir", "ENOSPC"), ("linkat", "EIO"), ("write", "ENOSPC")]
+    {
+        let (tried, failed) = refused_run(calls, errno, 1..13);
+        eprintln!("run: {errno} at {calls} 1 to {tried} of each process, {failed} of them stopped it, 0 violations");
+    }
+}
+
+/// What a file system lacks, as every call of it is refused: a refusal that says so and leaves nothing, or it works.
+#[test]
+fn a_file_system_without_locks_or_links_is_refused_clearly() {
+    for (calls, errno, works) in [
+        // vfat, exFAT: no hard links.
+        ("link,linkat", "EPERM", false),
+        // NFS without its lock service.
+        ("flock", "ENOLCK", false),
+        // No flag of renameat2, on ZFS and some network file systems.
+        ("renameat2", "EINVAL", true),
+    ] {
+        let env = Env::new();
+        let repo = env.repo("x");
+        let before = Before::of(&repo);
+        let fault = Target::agents(&repo, &["new", "k"]).refuse(calls, errno, None);
+        let out = fault.out;
+        assert!(fault.hit || works, "{calls}: {out}");
+        if works {
+            assert_eq!(out.status, 0, "{calls}: {out}");
+            let out = Target::agents(&repo, &["rm", "k"]).refuse(calls, errno, None).out;
+            assert_eq!(out.status, 0, "{calls}: {out}");
+            let out = Target::agents(&repo, &["restore", "k"]).refuse(calls, errno, None).out;
+            assert_eq!(out.status, 0, "{calls}: {out}");
+        } else {
+            assert_eq!(out.status, 128, "{calls}: {out}");
+            assert!(out.stderr.contains("lock") && out.stderr.contains("file system"), "{calls}: {out}");
+            assert!(!repo.has("refs/heads/k") && !Path::new(&env.root().join("code/x.agents/k")).exists());
+            assert_eq!(repo.status()["agents"], serde_json::json!([]));
+        }
+        before.still_holds(&repo);
+        repo_invariants(&repo);
     }
 }

@@ -539,3 +539,23 @@ fn a_change_in_the_second_of_gits_last_look_was_not_seen() {
     let capture = repo.git(&["for-each-ref", "--format=%(refname)", "refs/agents/removed"]);
     assert_eq!(repo.git(&["cat-file", "blob", &format!("{capture}:src/b.txt")]), "one\r\nTWO\r\nthree\r");
 }
+
+#[test]
+fn when_every_directory_is_missing_nobody_is_a_zombie() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for n in ["one", "two"] {
+        agent(&repo, n);
+    }
+    let folder = env.root().join("code/x.agents");
+    std::fs::rename(&folder, env.root().join("unplugged")).unwrap();
+    for a in repo.status()["agents"].as_array().unwrap() {
+        assert_eq!(a["zombie"], Value::Null, "{a}");
+        assert!(a["findings"][0].as_str().unwrap().contains("as all the others are"), "{a}");
+    }
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::rename(env.root().join("unplugged/one"), folder.join("one")).unwrap();
+    let status = repo.status();
+    let of = |n: &str| status["agents"].as_array().unwrap().iter().find(|a| a["name"] == n).unwrap()["zombie"].clone();
+    assert_eq!((of("one"), of("two")), (Value::Null, "missing".into()));
+}

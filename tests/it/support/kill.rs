@@ -107,6 +107,20 @@ impl<'e> Target<'e> {
         Fault { hit: !refused.is_empty(), out, refused }
     }
 
+    /// Runs it and all that it starts, each of them refused its calls `calls` with `errno`: every one, or the `nth`.
+    #[track_caller]
+    pub fn refuse(&self, calls: &str, errno: &str, nth: Option<usize>) -> Fault {
+        let log = self.file("refuse");
+        let when = nth.map(|n| format!(":when={n}")).unwrap_or_default();
+        let mut command = self.env.command("strace", &self.dir);
+        command.arg("-f").arg("-q").arg("-y").arg("-o").arg(&log);
+        command.args(["-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:error={errno}{when}")]);
+        command.arg("--").arg(&self.program).args(&self.args);
+        let out = run(command, b"");
+        let refused = injected(&log);
+        Fault { hit: !refused.is_empty(), out, refused }
+    }
+
     /// Runs it to its end: for each call of git, in order, the changes of that git and of what it started. A change of
     /// two of those processes is listed once.
     #[track_caller]
