@@ -224,7 +224,8 @@ fn check_out_existing(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> 
     Ok(entry)
 }
 
-fn checkout(
+/// Fills the tree of `entry` with the files of the fork and what is taken along.
+pub(super) fn checkout(
     ctx: &Context,
     reg: &Registration,
     entry: &worktree::Entry,
@@ -404,6 +405,7 @@ pub fn task_skeleton(name: &str, branch: &str, base: &Base, origin: crate::model
         assistant: None,
         model: None,
         permission: crate::model::agent::Permission::Edit,
+        test: None,
         files: Vec::new(),
         retries: 0,
         time_s: None,
