@@ -52,6 +52,7 @@ impl CliError {
     pub fn render(&self) -> (String, i32) {
         match self {
             CliError::Closed => (String::new(), 141),
+            CliError::Ops(ops::Error::Interrupted(signal)) => (String::new(), 128 + signal),
             CliError::Usage(what) => (format!("error: {what}\n"), code::USAGE),
             CliError::Ops(e) => {
                 let mut out = format!("error: {}\n", clean(&e.to_string()));

@@ -39,6 +39,7 @@ pub struct Script {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Values {
     setup: Vec<CommandSpec>,
+    test: Option<CommandSpec>,
     assistants: BTreeMap<String, Assistant>,
     throw_away: Vec<String>,
     submodules: Submodules,
@@ -126,6 +127,9 @@ pub fn wanted(project: &Project, read_script: &ReadScript<'_>) -> Wanted {
     for (n, command) in setup.iter().enumerate() {
         found.command(format!("setup.run[{n}]"), command);
     }
+    if let Some(command) = &project.test.command {
+        found.command("test.command".to_owned(), command);
+    }
     let used =
         |a: &Assistant| a.command.is_some() || a.args.as_ref().is_some_and(|a| !a.is_empty()) || !a.env.is_empty();
     let assistants: BTreeMap<_, _> =
@@ -149,7 +153,12 @@ pub fn wanted(project: &Project, read_script: &ReadScript<'_>) -> Wanted {
     if submodules != Submodules::None {
         found.add("worktree.submodules".to_owned(), quoted(submodules.word()), Named::default());
     }
-    Wanted { items: found.items, values: Values { setup, assistants, throw_away, submodules }, paths: found.paths }
+    let test = project.test.command.clone();
+    Wanted {
+        items: found.items,
+        values: Values { setup, test, assistants, throw_away, submodules },
+        paths: found.paths,
+    }
 }
 
 struct Collector<'a> {
@@ -213,6 +222,11 @@ impl ApprovedPlan {
         &self.values.setup
     }
 
+    /// The command of `[test]`.
+    pub fn test(&self) -> Option<&CommandSpec> {
+        self.values.test.as_ref()
+    }
+
     /// What the project says about the assistant `name`.
     pub fn assistant(&self, name: &str) -> Option<&Assistant> {
         self.values.assistants.get(name)
@@ -237,6 +251,12 @@ impl ApprovedPlan {
     /// it was not there).
     pub fn setup_scripts(&self) -> BTreeMap<String, Option<String>> {
         self.named_by(Project { setup: Some(self.values.setup.clone()), ..Project::default() })
+    }
+
+    /// The same for the command of `[test]`.
+    pub fn test_scripts(&self) -> BTreeMap<String, Option<String>> {
+        let test = super::project::Test { command: self.values.test.clone(), timeout: None };
+        self.named_by(Project { test, ..Project::default() })
     }
 
     /// The same for the command, the arguments and the variables of the assistant `name`.

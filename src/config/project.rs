@@ -117,6 +117,8 @@ pub struct Project {
     pub worktree: Worktree,
     /// `[setup] run`: counts only as part of an `ApprovedPlan`.
     pub setup: Option<Vec<CommandSpec>>,
+    /// `[test]`.
+    pub test: Test,
     /// `[limits]`.
     pub limits: Limits,
     /// `[assistants.NAME]`: counts only as part of an `ApprovedPlan`.
@@ -140,6 +142,15 @@ pub struct Worktree {
     pub clone_limit: Option<u64>,
     /// Counts only as part of an `ApprovedPlan`.
     pub submodules: Option<Submodules>,
+}
+
+/// `[test]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Test {
+    /// Counts only as part of an `ApprovedPlan`.
+    pub command: Option<CommandSpec>,
+    /// How long it may take.
+    pub timeout: Option<Limit>,
 }
 
 /// `[limits]`.
@@ -199,6 +210,10 @@ impl Project {
                 submodules: over.worktree.submodules.or(self.worktree.submodules),
             },
             setup: over.setup.or(self.setup),
+            test: Test {
+                command: over.test.command.or(self.test.command),
+                timeout: over.test.timeout.or(self.test.timeout),
+            },
             limits: Limits {
                 parallel: over.limits.parallel.or(self.limits.parallel),
                 time: over.limits.time.or(self.limits.time),
@@ -255,6 +270,11 @@ pub fn parse(text: &[u8], origin: &str) -> Result<Project, Vec<Mistake>> {
         project.setup = section.commands("run");
         section.done();
     }
+    if let Some(mut section) = top.child("test") {
+        project.test =
+            Test { command: section.command("command", template::NAMES), timeout: section.text("timeout", str::parse) };
+        section.done();
+    }
     if let Some(mut section) = top.child("limits") {
         project.limits = limits(&mut section);
     }
@@ -306,7 +326,7 @@ fn limits(section: &mut Section<'_, '_>) -> Limits {
 
 fn assistant(section: &mut Section<'_, '_>) -> Assistant {
     let found = Assistant {
-        command: section.command("command"),
+        command: section.command("command", template::ASSISTANT_NAMES),
         args: section.texts("args", |s| {
             template::check(s, template::ASSISTANT_NAMES).map(|()| s.to_owned()).map_err(|e| e.to_string())
         }),

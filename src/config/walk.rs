@@ -190,9 +190,9 @@ impl<'r, 't> Section<'r, 't> {
         }
     }
 
-    pub(super) fn command(&mut self, key: &str) -> Option<CommandSpec> {
+    pub(super) fn command(&mut self, key: &str, names: &[&'static str]) -> Option<CommandSpec> {
         let spanned = self.value(key)?;
-        self.command_value(key, spanned, template::ASSISTANT_NAMES)
+        self.command_value(key, spanned, names)
     }
 
     pub(super) fn commands(&mut self, key: &str) -> Option<Vec<CommandSpec>> {

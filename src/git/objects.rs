@@ -209,6 +209,15 @@ impl Objects {
         Ok(id)
     }
 
+    /// Writes `commit` and all of its `tree` that is missing here, from another database. Durable. What a tree names is
+    /// written before the tree: after a kill one that is here is whole.
+    pub(super) fn take_over(&self, from: &Objects, tree: &Oid, commit: &Oid) -> Result<()> {
+        let mut writer = Writer::new(self)?;
+        writer.take_tree(from, tree)?;
+        writer.take(from, commit)?;
+        writer.finish()
+    }
+
     /// The blob of the note on `key` in the notes commit `tip`, whatever its fan-out.
     pub fn note(&self, tip: &Oid, key: &str) -> Result<Option<Oid>> {
         let (mut tree, mut rest) = (tip.clone(), key);
@@ -379,6 +388,29 @@ impl Writer<'_> {
         }
         self.dirs.insert(dir);
         Ok(oid)
+    }
+
+    /// One object of another database.
+    fn take(&mut self, from: &Objects, id: &Oid) -> Result<()> {
+        let repo = from.local();
+        let object = repo.find_object(to_gix(id)?).map_err(why)?;
+        self.put(object.kind, &object.data).map(drop)
+    }
+
+    /// A tree with all below it that is not here yet.
+    fn take_tree(&mut self, from: &Objects, tree: &Oid) -> Result<()> {
+        const SUBMODULE: u16 = 0o160000;
+        if self.repo.has_object(to_gix(tree)?) {
+            return Ok(());
+        }
+        for e in from.tree(tree)? {
+            if e.is_tree {
+                self.take_tree(from, &e.id)?;
+            } else if e.mode != SUBMODULE && !self.repo.has_object(to_gix(&e.id)?) {
+                self.take(from, &e.id)?;
+            }
+        }
+        self.take(from, tree)
     }
 
     /// The tree `old` with `notes` set.

@@ -9,6 +9,7 @@ use super::{Error, Result, config_file, locks, refs};
 use crate::model::agent::{AgentId, Name, Oid};
 use crate::model::event::{Event, Journal};
 use crate::model::task::Task;
+use crate::model::verdict::{self, Verdict};
 use crate::runtime::files;
 use crate::runtime::lock::{self, Lock};
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +20,8 @@ use std::time::Duration;
 pub const JOURNAL: &str = "refs/notes/agents-journal";
 /// Notes for people: one line on each own commit.
 pub const PEOPLE: &str = "refs/notes/agents";
+/// What test commands said of trees.
+pub const TESTS: &str = "refs/notes/agents-tests";
 /// Task objects are kept alive below this.
 pub const TASKS: &str = "refs/agents/task/";
 
@@ -245,6 +248,21 @@ impl State {
             })
             .collect();
         self.edit_notes(held, PEOPLE, &edits)
+    }
+
+    /// What is known of a tree that was tested in the way `digest` says.
+    pub fn verdict(&self, tree: &Oid, digest: &str) -> Result<Option<Verdict>> {
+        let (_, Some(tip)) = self.notes_tip(TESTS)? else { return Ok(None) };
+        // Lost is tested again, and so is damaged.
+        let note = self.objects.note(&tip, &tree.0).unwrap_or_default();
+        let bytes = note.and_then(|b| self.objects.blob(&b).ok().flatten()).unwrap_or_default();
+        Ok(verdict::find(&bytes, digest))
+    }
+
+    /// Notes a verdict on a tree, durably.
+    pub fn note_verdict(&self, held: &Held, tree: &Oid, verdict: &Verdict) -> Result<()> {
+        let edit: Box<Edit<'_>> = Box::new(move |note: &[u8]| verdict::put(note, verdict));
+        self.edit_notes(held, TESTS, &[(tree.0.clone(), edit)])
     }
 
     /// The value of a notes reference, and the same where it is a commit that can be read. Whatever else stands there

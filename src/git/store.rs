@@ -83,6 +83,18 @@ impl Store {
 
     /// A commit of `tree`, with a fixed identity and a date that its first parent decides.
     pub fn commit(&self, tree: &Oid, parents: &[Oid]) -> Result<Oid> {
+        self.commit_as(tree, parents, "not committed\n")
+    }
+
+    /// The same in `objects`, the repository's, with all of it that is not there: for a worktree to stand on. Durable;
+    /// the caller holds the repository's lock.
+    pub fn give(&self, objects: &Objects, tree: &Oid, parents: &[Oid]) -> Result<Oid> {
+        let commit = self.commit_as(tree, parents, "Merged to be tested\n")?;
+        objects.take_over(&self.objects, tree, &commit)?;
+        Ok(commit)
+    }
+
+    fn commit_as(&self, tree: &Oid, parents: &[Oid], message: &str) -> Result<Oid> {
         let first = parents.first().map(|p| self.objects.commit(p)).transpose()?.flatten();
         let who = gix::actor::Signature {
             name: "git-agents".into(),
@@ -95,7 +107,7 @@ impl Store {
             author: who.clone(),
             committer: who,
             encoding: None,
-            message: "not committed\n".into(),
+            message: message.into(),
             extra_headers: Vec::new(),
         };
         let mut bytes = Vec::new();

@@ -48,9 +48,10 @@ pub enum Link {
     Broken(String),
 }
 
-/// All linked worktrees, in the order of git's ids.
+/// All linked worktrees, in the order of git's ids; those that only stand for a test left out.
 pub fn list(repo: &Repo) -> Result<Vec<Entry>> {
-    Ok(admins(repo)?.into_iter().filter_map(|admin| read_at(repo, admin)).collect())
+    let is_place = |e: &Entry| !e.locked.as_deref().is_some_and(|r| r.starts_with(SCRATCH));
+    Ok(admins(repo)?.into_iter().filter_map(|admin| read_at(repo, admin)).filter(is_place).collect())
 }
 
 /// The admin directories of all linked worktrees, sorted.
@@ -264,6 +265,18 @@ pub fn add(repo: &Repo, path: &Path, branch: &str, commit: Option<&Oid>, reason:
     let result = call.within(std::time::Duration::from_secs(60)).run().map(drop);
     mark.end(&result);
     result
+}
+
+/// How the reason begins that a worktree is locked with which stands only for a test: it is nobody's place.
+const SCRATCH: &str = "git-agents merged-";
+
+/// Adds an entry for `path` that stands on `commit` and on no branch, with nothing checked out yet, locked with `reason`
+/// from the first moment. The caller holds the repository's lock.
+pub fn add_detached(repo: &Repo, path: &Path, commit: &Oid, reason: &str) -> Result<()> {
+    debug_assert!(reason.starts_with(SCRATCH));
+    let mut call = repo.call(["worktree", "add", "--quiet", "--detach", "--no-checkout", "--lock", "--reason", reason]);
+    call.arg(path).arg(&commit.0);
+    call.within(std::time::Duration::from_secs(60)).run().map(drop)
 }
 
 /// The entry whose tree is at `path`. Only links are read of the others: there may be hundreds.

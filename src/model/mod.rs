@@ -10,3 +10,4 @@ pub mod task;
 pub mod tasks;
 pub mod text;
 pub mod units;
+pub mod verdict;

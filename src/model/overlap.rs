@@ -241,6 +241,8 @@ pub struct Step {
     pub stops: Vec<Vec<u8>>,
     /// Why that could not be told.
     pub unknown: Option<String>,
+    /// What there is when it has landed; `None` where it stops.
+    pub tree: Option<Oid>,
 }
 
 /// The order to try, by what is known of pairs: what meets fewest first, then the given order. Of the rivals of a group

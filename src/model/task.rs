@@ -52,6 +52,9 @@ pub struct Task {
     pub model: Option<String>,
     /// What it may do.
     pub permission: Permission,
+    /// The command that tests it, a line for the shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
     /// Where it should stay.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
@@ -120,7 +123,7 @@ mod tests {
                 branch: "refs/heads/a".into(), base: "refs/heads/main".into(), base_commit: Oid("0".repeat(40)),
                 created: String::new(), random: String::new(), batch: Some(1), number: None, list: None, digest: None,
                 group: None, after: vec![AgentId("ab".into())], assistant: None, model: None,
-                permission: Permission::Edit, files: vec![], retries: 1, time_s: Some(7), stall_s: None,
+                permission: Permission::Edit, test: None, files: vec![], retries: 1, time_s: Some(7), stall_s: None,
                 cost_usd: Some(1.5), total_cost_usd: None, until: None, parallel: None, prompt,
             };
             prop_assert_eq!(Task::parse(&t.to_bytes()).unwrap(), t);

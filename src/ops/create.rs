@@ -227,7 +227,8 @@ fn finished(ctx: &Context, reg: &mut Registration) -> Result<()> {
     Ok(())
 }
 
-fn checkout(
+/// Fills the tree of `entry` with the files of the fork and what is taken along.
+pub(super) fn checkout(
     ctx: &Context,
     reg: &Registration,
     entry: &worktree::Entry,
@@ -407,6 +408,7 @@ pub fn task_skeleton(name: &str, branch: &str, base: &Base, origin: crate::model
         assistant: None,
         model: None,
         permission: crate::model::agent::Permission::Edit,
+        test: None,
         files: Vec::new(),
         retries: 0,
         time_s: None,

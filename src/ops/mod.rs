@@ -3,12 +3,14 @@
 pub mod adopt;
 pub mod answer;
 pub mod base;
+pub mod commands;
 pub mod create;
 pub mod flags;
 pub mod hold;
 pub mod identity;
 pub mod inbox;
 pub mod inventory;
+pub mod merged;
 pub mod moved;
 pub mod naming;
 pub mod overlap;
@@ -21,11 +23,13 @@ pub mod report;
 pub mod restore;
 pub mod retry;
 pub mod safe;
+mod scratch;
 pub mod select;
 pub mod start;
 mod trash;
 pub mod typed;
 pub mod unfinished;
+pub mod verify;
 
 use crate::config::{self, Settings};
 use crate::git::{self, repo::Repo, state::State};
@@ -54,6 +58,9 @@ pub enum Error {
         /// What to do next.
         hint: Option<String>,
     },
+    /// A signal asked for the end.
+    #[error("interrupted")]
+    Interrupted(i32),
     /// git.
     #[error(transparent)]
     Git(#[from] git::Error),

@@ -80,6 +80,7 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
     if !missing.is_empty() {
         ctx.state.append(held, &missing)?;
     }
+    super::scratch::heal(ctx, held);
     sterile::heal(ctx.repo());
     heal_temporaries(ctx);
     drop_empty_trash(ctx)?;

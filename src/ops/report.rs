@@ -2,13 +2,14 @@
 
 use super::answer::JsonPath;
 use super::inventory::{Agent, Inventory, own_commits};
+use super::merged::{Chain, Landed, LeftOut, Merged};
 use super::typed::Typed;
 use super::{Context, Error, Result, overlap};
 use crate::git::status::{self, Place};
 use crate::git::worktree;
 use crate::model::agent::{Name, Oid, RunState};
 use crate::model::event::Kind;
-use crate::model::overlap::{Level, Side, SideKind};
+use crate::model::overlap::{Level, Side, SideKind, Step};
 use crate::model::task::short_ref;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -151,18 +152,29 @@ pub struct Report {
     pub base: Option<String>,
     pub agents: Vec<AgentReport>,
     pub order: Vec<OrderAnswer>,
-    pub merged: Option<serde_json::Value>,
+    pub merged: Option<Merged>,
     pub land: Option<String>,
     pub push: Option<String>,
 }
 
 /// The report over `agents`.
 pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u64>) -> Result<Report> {
+    Ok(with_chains(ctx, inv, agents, batch)?.0)
+}
+
+/// The same, with what would land on each base, and the round that knows its trees.
+pub(super) fn with_chains<'c>(
+    ctx: &'c Context,
+    inv: &Inventory,
+    agents: &[&Agent],
+    batch: Option<u64>,
+) -> Result<(Report, overlap::Round<'c>, Vec<Chain>)> {
     let typed = Typed::read(ctx)?;
     let mut answers = super::inventory::in_parallel(agents, |a| Ok(one(ctx, inv, a, &typed)))?;
     // Pairs are judged within one base: what lands elsewhere does not meet here.
     let round = overlap::Round::begin(ctx)?;
     let mut order = Vec::new();
+    let mut chains = Vec::new();
     let mut bases: Vec<String> = agents.iter().map(|a| a.reg.base.clone()).collect();
     bases.sort();
     bases.dedup();
@@ -218,7 +230,9 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
             Verdict::Look => 2,
             _ => 3,
         };
-        for step in round.order(&base, &sides, &pairs, &rank) {
+        let steps = round.order(&base, &sides, &pairs, &rank);
+        chains.push(chain(base_name, &base, &sides, &steps));
+        for step in steps {
             let names = |of: Vec<usize>| of.into_iter().map(|i| Name(sides[i].name.clone())).collect();
             order.push(OrderAnswer {
                 name: Name(sides[step.side].name.clone()),
@@ -231,7 +245,7 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
         judge(a);
     }
     let (land, push) = if bases.len() == 1 { all_ready(agents, &answers, &order, &typed) } else { (None, None) };
-    Ok(Report {
+    let report = Report {
         version: 1,
         batch,
         base: bases.first().map(|b| short_ref(b).to_owned()),
@@ -240,7 +254,34 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
         merged: None,
         land,
         push,
-    })
+    };
+    Ok((report, round, chains))
+}
+
+/// What lands of an order, and why the rest does not.
+fn chain(base_name: &str, base: &Oid, sides: &[Side], steps: &[Step]) -> Chain {
+    let name = |i: usize| Name(sides[i].name.clone());
+    let mut out =
+        Chain { base_name: base_name.to_owned(), base: base.clone(), landed: Vec::new(), left_out: Vec::new() };
+    for step in steps {
+        for rival in &step.instead_of {
+            let reason = format!("'{}' is there in its place", name(step.side));
+            out.left_out.push(LeftOut { name: name(*rival), paths: Vec::new(), reason });
+        }
+        if let (Some(tree), Ok(tip)) = (&step.tree, &sides[step.side].commit) {
+            out.landed.push(Landed { name: name(step.side), tip: tip.clone(), tree: tree.clone() });
+            continue;
+        }
+        let with: Vec<String> = step.conflicts_with_landed.iter().map(|i| format!("'{}'", name(*i))).collect();
+        let reason = match &step.unknown {
+            Some(why) => format!("whether it merges is unknown: {why}"),
+            None if with.is_empty() => format!("it conflicts with '{}'", short_ref(base_name)),
+            None => format!("it conflicts with {}", with.join(", ")),
+        };
+        let paths = step.stops.iter().map(|p| JsonPath::from(p.as_slice())).collect();
+        out.left_out.push(LeftOut { name: name(step.side), paths, reason });
+    }
+    out
 }
 
 fn list(paths: &[&[u8]]) -> String {

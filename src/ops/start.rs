@@ -29,6 +29,8 @@ pub struct RunOptions {
     pub model: Option<String>,
     /// For tasks that name none.
     pub base: Option<String>,
+    /// For tasks that name none.
+    pub test: Option<String>,
     /// Start also what the same list started before.
     pub again: bool,
     /// The list's file name.
@@ -209,6 +211,7 @@ fn plan_item(
     task.assistant = Some(assistant);
     task.model = spec.attrs.model.clone().or_else(|| options.model.clone());
     task.permission = spec.attrs.permission.unwrap_or(s.permission);
+    task.test = spec.attrs.test.clone().or_else(|| options.test.clone());
     task.files.clone_from(&spec.attrs.files);
     task.time_s = spec.attrs.time_s.or(s.time_s).filter(|s| *s > 0);
     task.stall_s = s.stall_s;

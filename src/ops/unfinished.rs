@@ -59,12 +59,7 @@ pub fn undo(ctx: &Context, _held: &Held, reg: &Registration, since: Since) -> Re
     // A kill in the middle of this must leave what is left as recognisable as it was: the link to git goes last, and the
     // admin directory, by which the tree is known, in one step after it.
     if let Some(p) = &made {
-        for e in std::fs::read_dir(p).map_err(files::because("read", p))? {
-            let e = e.map_err(files::because("read", p))?;
-            if e.file_name() != ".git" {
-                remove(&e.path())?;
-            }
-        }
+        empty(p)?;
         remove(p)?;
     }
     for admin in &admins {
@@ -76,6 +71,17 @@ pub fn undo(ctx: &Context, _held: &Held, reg: &Registration, since: Since) -> Re
         let elsewhere = worktree::list(repo)?.iter().any(|e| e.head == worktree::Head::Branch(reg.branch.clone()));
         if tip == reg.fork && !elsewhere {
             refs::delete(repo, &reg.branch, &tip)?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes everything in the tree at `dir` but its link to git.
+pub(super) fn empty(dir: &Path) -> Result<()> {
+    for e in std::fs::read_dir(dir).map_err(files::because("read", dir))? {
+        let e = e.map_err(files::because("read", dir))?;
+        if e.file_name() != ".git" {
+            remove(&e.path())?;
         }
     }
     Ok(())
@@ -197,7 +203,7 @@ fn put_aside(ctx: &Context, admin: &Path) -> Result<()> {
     remove(&aside)
 }
 
-fn remove(dir: &Path) -> Result<()> {
+pub(super) fn remove(dir: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let meta = std::fs::symlink_metadata(dir).map_err(files::because("read", dir))?;
     Ok(files::remove_tree(dir, meta.dev())?)

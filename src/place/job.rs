@@ -90,6 +90,10 @@ pub fn run(
     signals: &Signals,
     mut watch: impl FnMut(Happening<'_>) -> Option<Stop>,
 ) -> std::io::Result<Ended> {
+    // What runs below us already is none of its.
+    let own = std::process::id().cast_signed();
+    let before: Vec<Identity> =
+        process::descendants(own).into_iter().filter(|p| *p != own).filter_map(process::identify).collect();
     let (mut child, output) = start(job)?;
     let pid = child.id().cast_signed();
     let leader = process::identify(pid).unwrap_or(Identity { pid, start: 0, boot: process::boot_id() });
@@ -122,7 +126,7 @@ pub fn run(
         read_for(&mut output, signals, pause, &mut buf, &mut |b| {
             let _ = watch(Happening::Output(b));
         });
-        if strays(job, pid).is_empty() || Instant::now() >= deadline {
+        if strays(job, pid, &before).is_empty() || Instant::now() >= deadline {
             break;
         }
         if output.is_none() {
@@ -134,7 +138,7 @@ pub fn run(
             }
         }
     }
-    let survivors = end_strays(job, pid, signals);
+    let survivors = end_strays(job, pid, &before, signals);
     // The pipe may still hold what they printed last.
     while output.is_some() {
         let mut got = false;
@@ -283,14 +287,16 @@ fn end(
 }
 
 /// Living processes of this run other than the leader: every descendant of ours where we are the sub-reaper (a caller
-/// runs nothing else meanwhile), and elsewhere every process that carries the token.
-fn strays(job: &Job, leader: i32) -> Vec<Identity> {
+/// starts nothing else meanwhile) but those from `before` it and what they start, and elsewhere every process that
+/// carries the token.
+fn strays(job: &Job, leader: i32, before: &[Identity]) -> Vec<Identity> {
     let own = std::process::id().cast_signed();
     if !cfg!(target_os = "linux") {
         return process::marked(&format!("{TOKEN}={}", job.token)).into_iter().filter(|i| i.pid != leader).collect();
     }
     let mut out = Vec::new();
-    for pid in process::descendants(own).into_iter().filter(|p| *p != own && *p != leader) {
+    let others: Vec<i32> = before.iter().filter(|i| i.is_alive()).flat_map(|i| process::descendants(i.pid)).collect();
+    for pid in process::descendants(own).into_iter().filter(|p| *p != own && *p != leader && !others.contains(p)) {
         match process::stat(pid) {
             Some(s) if s.state == 'Z' && s.parent == own => process::reap(pid),
             Some(s) if s.state != 'Z' => out.extend(process::identify(pid)),
@@ -301,9 +307,9 @@ fn strays(job: &Job, leader: i32) -> Vec<Identity> {
 }
 
 /// Ends what is left of a run, each process by itself; returns those that would not go.
-fn end_strays(job: &Job, leader: i32, signals: &Signals) -> Vec<(i32, String)> {
+fn end_strays(job: &Job, leader: i32, before: &[Identity], signals: &Signals) -> Vec<(i32, String)> {
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        let left = strays(job, leader);
+        let left = strays(job, leader, before);
         if left.is_empty() {
             return Vec::new();
         }
@@ -312,12 +318,12 @@ fn end_strays(job: &Job, leader: i32, signals: &Signals) -> Vec<(i32, String)> {
         }
         let deadline = Instant::now()
             + if signal == Signal::SIGTERM { job.grace.min(Duration::from_secs(5)) } else { Duration::from_secs(2) };
-        while !strays(job, leader).is_empty() && Instant::now() < deadline {
+        while !strays(job, leader, before).is_empty() && Instant::now() < deadline {
             signals.wait(20);
             signals.take();
         }
     }
-    strays(job, leader).into_iter().map(|id| (id.pid, process::command_line(id.pid))).collect()
+    strays(job, leader, before).into_iter().map(|id| (id.pid, process::command_line(id.pid))).collect()
 }
 
 /// What a run whose supervisor is gone may have left: by token, and by the group of its assistant.

@@ -3,6 +3,7 @@
 pub mod adapter;
 pub mod files;
 pub mod job;
+pub mod log;
 pub mod watch;
 
 /// What went wrong with an environment.

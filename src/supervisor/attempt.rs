@@ -1,6 +1,5 @@
 //! One attempt: the assistant called once, watched to its end, judged by git first.
 
-use super::log::{CAP, CappedLog, EVENT_MAX, EventLog, HEAD, LINE_MAX, LineSplitter};
 use super::watch::Watch;
 use super::{Agent, capture, leftovers, notify};
 use crate::config::template;
@@ -12,6 +11,7 @@ use crate::model::event::Kind;
 use crate::ops::{Error, Result, hold, identity, inbox};
 use crate::place::adapter::{self, Activity, Adapter, CallInput, Facts, Format, FrameInfo, SessionBy, StdinBy};
 use crate::place::job::{self, Happening, Job, Stop};
+use crate::place::log::{CAP, CappedLog, EVENT_MAX, EventLog, HEAD, LINE_MAX, LineSplitter};
 use crate::runtime::{clock, files};
 use serde::Serialize;
 use serde_json::json;

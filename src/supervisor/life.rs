@@ -6,16 +6,17 @@ use crate::git::state::event;
 use crate::git::{merge, refs};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
-use crate::model::units::format_duration;
+use crate::ops::commands::Commands;
 use crate::ops::create::{self, Step};
 use crate::ops::hold::{self, Hold};
 use crate::ops::record::{RunDir, to_event};
 use crate::ops::{Error, Result, identity, inbox, plan, start};
-use crate::place::job::{self, Happening, Job, Stop};
+use crate::place::job::{Happening, Stop};
+use crate::place::log::CAP;
 use crate::runtime::lock::Lock;
+use crate::runtime::signals::Wake;
 use crate::runtime::{clock, files};
 use serde_json::json;
-use std::path::Path;
 use std::time::Duration;
 
 /// Where the provider says no more than that it refuses: until then it is not asked again.
@@ -170,22 +171,26 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         return Ok(None);
     }
     let env = attempt::variables(agent, &entry.path);
-    let token = agent.address.token.clone();
-    let run = agent.run.clone();
-    let setup = Setup {
+    agent.run.ensure()?;
+    let log = agent.run.file("setup.log");
+    let setup = Commands {
         commands: &agent.plan.setup,
         scripts: &agent.plan.scripts,
         cwd: &entry.path,
         env,
         values: attempt::values(agent, &entry.path),
         env_allow: &agent.plan.env_allow,
+        token: &agent.address.token,
         grace: agent.plan.grace(),
         limit_s: agent.plan.setup_time_s,
+        limit_of: ("setup", "agents.setupTime"),
+        log: &log,
+        log_cap: CAP,
     };
     let mut stopped = false;
-    let outcome = setup.run(&run, &token, &agent.signals, &mut |woken| {
-        stopped |=
-            woken.iter().any(|w| matches!(w, crate::runtime::signals::Wake::End(_))) || run.file("stop").exists();
+    let outcome = setup.run(&agent.signals, &mut |h| {
+        let Happening::Tick(woken) = h else { return None };
+        stopped |= woken.iter().any(|w| matches!(w, Wake::End(_))) || agent.run.file("stop").exists();
         stopped.then_some(Stop::Asked)
     })?;
     if stopped {
@@ -199,108 +204,6 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
             Ok(None)
         }
         Err(why) => Ok(Some((RunState::Failed, Some(format!("setup: {why}"))))),
-    }
-}
-
-/// The approved setup commands of one environment.
-#[derive(Debug)]
-pub struct Setup<'a> {
-    /// What to run, in order.
-    pub commands: &'a [crate::config::CommandSpec],
-    /// The scripts they name, as approved.
-    pub scripts: &'a std::collections::BTreeMap<String, Option<String>>,
-    /// The worktree.
-    pub cwd: &'a Path,
-    /// The agent's variables.
-    pub env: Vec<(String, std::ffi::OsString)>,
-    /// The values of templates in its arrays.
-    pub values: std::collections::BTreeMap<&'static str, String>,
-    /// The only variables of ours handed on, if set.
-    pub env_allow: &'a Option<Vec<String>>,
-    /// Between TERM and KILL.
-    pub grace: Duration,
-    /// Seconds they may take together.
-    pub limit_s: Option<u64>,
-}
-
-impl Setup<'_> {
-    /// Runs them, all output into `setup.log`. The inner error says which one failed and how.
-    pub fn run(
-        &self,
-        run: &RunDir,
-        token: &str,
-        signals: &crate::runtime::signals::Signals,
-        watch: &mut dyn FnMut(&[crate::runtime::signals::Wake]) -> Option<Stop>,
-    ) -> Result<std::result::Result<(), String>> {
-        if self.commands.is_empty() {
-            return Ok(Ok(()));
-        }
-        // Only commands that name a script of the repository are touched by its bytes.
-        let changed = crate::config::plan::changed_scripts(self.scripts, &plan::script_in(self.cwd));
-        if !changed.is_empty() {
-            return Ok(Err(plan::not_as_approved(&changed)));
-        }
-        run.ensure()?;
-        let begun = std::time::Instant::now();
-        let too_long = || self.limit_s.is_some_and(|s| begun.elapsed() >= Duration::from_secs(s));
-        let mut log = super::log::CappedLog::open(&run.file("setup.log"), super::log::HEAD, super::log::CAP)
-            .map_err(files::because("open", &run.file("setup.log")))?;
-        for command in self.commands {
-            let (argv, shown) = match command {
-                crate::config::CommandSpec::Shell(line) => {
-                    (vec!["/bin/sh".into(), "-c".into(), line.into()], line.clone())
-                }
-                crate::config::CommandSpec::Argv(v) => {
-                    let words: std::result::Result<Vec<String>, _> =
-                        v.iter().map(|w| crate::config::template::render(w, &self.values)).collect();
-                    match words {
-                        Ok(words) => (words.iter().map(Into::into).collect(), words.join(" ")),
-                        Err(e) => return Ok(Err(e.to_string())),
-                    }
-                }
-            };
-            log.write(format!("$ {shown}\n").as_bytes());
-            let job = Job {
-                argv,
-                env: self.env.clone(),
-                env_allow: self.env_allow.clone(),
-                cwd: self.cwd.to_owned(),
-                stdin: None,
-                token: token.to_owned(),
-                grace: self.grace,
-            };
-            let ended = job::run(&job, signals, |h| match h {
-                Happening::Output(bytes) => {
-                    log.write(bytes);
-                    None
-                }
-                Happening::Tick(woken) => watch(woken).or(too_long().then_some(Stop::Time)),
-                Happening::Started(_) => None,
-            });
-            match ended {
-                Err(e) => return Ok(Err(format!("'{shown}' could not be started: {e}"))),
-                Ok(e) if e.stopped == Some(Stop::Time) => {
-                    log.finish();
-                    let limit = format_duration(self.limit_s.unwrap_or(0));
-                    return Ok(Err(format!(
-                        "'{shown}' was ended: setup may take {limit} ('agents.setupTime'); its output is in '{}'",
-                        run.file("setup.log").display()
-                    )));
-                }
-                Ok(e) if e.stopped.is_some() => return Ok(Err("stopped".into())),
-                Ok(e) if e.code == Some(0) => {}
-                Ok(e) => {
-                    let how = e.code.map_or_else(
-                        || format!("was ended by signal {}", e.signal.unwrap_or(0)),
-                        |c| format!("exited with {c}"),
-                    );
-                    log.finish();
-                    return Ok(Err(format!("'{shown}' {how}")));
-                }
-            }
-        }
-        log.finish();
-        Ok(Ok(()))
     }
 }
 

@@ -16,7 +16,6 @@ pub mod attempt;
 pub mod capture;
 pub mod leftovers;
 pub mod life;
-pub mod log;
 pub mod notify;
 pub mod slots;
 pub mod watch;

@@ -20,6 +20,7 @@ mod layouts;
 mod licences;
 mod lists;
 mod meetings;
+mod merged;
 mod older_git;
 mod overlap;
 mod places;

@@ -10,9 +10,9 @@ use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::record::from_event;
 use crate::ops::select::Match;
 use crate::place::adapter::Activity;
+use crate::place::log::{EventFollower, Follower, LINE_MAX, read_all, tail};
 use crate::runtime::signals::Wake;
 use crate::supervisor::attempt::Logged;
-use crate::supervisor::log::{EventFollower, Follower, LINE_MAX, read_all, tail};
 use std::io::{Read as _, Write as _};
 
 /// A readable transcript: time, kind, one line; made safe for a terminal

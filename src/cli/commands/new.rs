@@ -8,6 +8,7 @@ use crate::git::command::Call;
 use crate::git::status::{self, Place};
 use crate::git::worktree::Entry;
 use crate::model::agent::Origin;
+use crate::ops::commands::Commands;
 use crate::ops::create::{self, Planned, Step};
 use crate::ops::identity;
 use crate::ops::inventory::Inventory;
@@ -15,6 +16,7 @@ use crate::ops::naming::{self, Taken, Wish};
 use crate::ops::record::RunDir;
 use crate::ops::unfinished::{self, Since};
 use crate::ops::{Context, base, plan, repair};
+use crate::place::job::Happening;
 use crate::runtime::signals::{Signals, Wake};
 use std::path::{Path, PathBuf};
 
@@ -174,18 +176,25 @@ fn setup(
         ("AGENTS_BASE".to_owned(), task.base_short().into()),
         ("AGENTS_WORKTREE".to_owned(), worktree.into()),
     ];
-    let setup = crate::supervisor::life::Setup {
+    run.ensure()?;
+    let log = run.file("setup.log");
+    let setup = Commands {
         commands: &plan.setup,
         scripts: &plan.scripts,
         cwd: worktree,
         env,
         values: crate::ops::plan::values(ctx, &reg.id, task, &plan.repo, worktree),
         env_allow: &plan.env_allow,
+        token: &token,
         grace: plan.grace(),
         limit_s: plan.setup_time_s,
+        limit_of: ("setup", "agents.setupTime"),
+        log: &log,
+        log_cap: crate::place::log::CAP,
     };
     let mut by = None;
-    let outcome = setup.run(run, &token, signals, &mut |woken| {
+    let outcome = setup.run(signals, &mut |h| {
+        let Happening::Tick(woken) = h else { return None };
         by = by.or(woken.iter().find_map(|w| match w {
             Wake::End(signal) => Some(*signal as i32),
             _ => None,
@@ -194,7 +203,7 @@ fn setup(
     })?;
     Ok(match (outcome, by) {
         (_, Some(signal)) => Some(("interrupted".into(), 128 + signal)),
-        (Err(why), None) => Some((why, code::FATAL)),
+        (Err(why), None) => Some((why.to_string(), code::FATAL)),
         (Ok(()), None) => None,
     })
 }

@@ -1,16 +1,22 @@
 //! `git agents report`.
 
-use super::{chosen, last_batch};
+use super::{chosen, last_batch, loaded};
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::Label;
+use crate::config::Flags;
 use crate::model::overlap::Level;
-use crate::model::text::{one_line, safe_line};
+use crate::model::text::{one_line, safe_line, safe_text};
 use crate::model::units::{count, format_duration};
 use crate::ops::answer::JsonPath;
+use crate::ops::create::Step;
 use crate::ops::inventory::{Agent, Inventory};
+use crate::ops::merged::{self, Merged, Progress};
 use crate::ops::report::{AgentReport, Report, Verdict};
 use crate::ops::select::Match;
+use crate::ops::{Context, Loaded};
+use crate::runtime::signals::Signals;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// What came out, by default of the last batch
@@ -25,6 +31,12 @@ pub struct Args {
     /// All agents there are
     #[arg(long)]
     all: bool,
+    /// Also merge all that merges clean, run setup and tests on the result, and tell after which branch it breaks
+    #[arg(long)]
+    merged: bool,
+    /// The test command, a line for the shell; without it that of the tasks, or of '[test]' in .git-agents.toml
+    #[arg(long, value_name = "CMD", requires = "merged")]
+    test: Option<String>,
     /// text or json
     #[arg(long, value_name = "F", default_value = "text")]
     format: Format,
@@ -52,17 +64,57 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let names = chosen(&ctx, &inv, &args.agents, batch, args.all, Match::Prefix)?;
     let agents: Vec<&Agent> = names.iter().filter_map(|n| inv.find(n)).collect();
-    let report = crate::ops::report::report(&ctx, &inv, &agents, batch)?;
+    let report = if args.merged {
+        let loaded = loaded(s, &ctx, &Flags::default())?;
+        // From here on a signal ends the test and takes its worktree away.
+        let signals = crate::cli::follow::catch()?;
+        merged(s, &ctx, &loaded, &inv, &agents, batch, args.test.as_deref(), &signals)?
+    } else {
+        crate::ops::report::report(&ctx, &inv, &agents, batch)?
+    };
     if let Some(file) = &args.output {
         write_file(&s.cwd.join(file), &report)?;
-        return Ok(code::DONE);
-    }
-    if args.json || args.format == Format::Json {
+    } else if args.json || args.format == Format::Json {
         s.ui.json(&report)?;
+    } else if args.merged {
+        s.ui.out(&text(s, &report))?;
     } else {
         s.ui.page(&text(s, &report))?;
     }
-    Ok(code::DONE)
+    Ok(if breaks(&report) { code::NO } else { code::DONE })
+}
+
+/// The report with the merged result, its tests narrated.
+#[expect(clippy::too_many_arguments, reason = "what a report is about, and how it is tested")]
+pub fn merged(
+    s: &Session,
+    ctx: &Context,
+    loaded: &Loaded,
+    inv: &Inventory,
+    agents: &[&Agent],
+    batch: Option<u64>,
+    test: Option<&str>,
+    signals: &Signals,
+) -> Result<Report, CliError> {
+    let check = merged::check(ctx, loaded, agents, test)?;
+    let report = merged::report(ctx, inv, agents, batch, check.as_ref(), signals, &mut |p| match p {
+        Progress::Testing(base, with) => {
+            let with: Vec<&str> = with.iter().map(|n| n.0.as_str()).collect();
+            let with = if with.is_empty() { "alone".to_owned() } else { format!("with {}", with.join(", ")) };
+            s.ui.say(&format!("testing '{base}' {with}"));
+        }
+        Progress::Step(Step::Warning(w)) => s.ui.warn(&w),
+        Progress::Step(_) => {}
+    })?;
+    if check.is_none() {
+        s.ui.hint("no test command: '--test CMD' gives one, or 'command' of [test] in '.git-agents.toml'");
+    }
+    Ok(report)
+}
+
+/// Whether the merged result was tested and did not pass.
+pub fn breaks(report: &Report) -> bool {
+    report.merged.as_ref().and_then(|m| m.tests.as_ref()).is_some_and(|t| t.passed != Some(true))
 }
 
 /// Writes the report to a file, in one step.
@@ -112,7 +164,48 @@ pub fn text(s: &Session, r: &Report) -> String {
         let rivals: Vec<&str> = o.instead_of.iter().map(|n| n.0.as_str()).collect();
         out.push_str(&format!("of rivals one lands: {}, not {}\n", o.name, rivals.join(", ")));
     }
+    if let Some(m) = &r.merged {
+        merged_text(s, m, &mut out);
+    }
     out
+}
+
+fn merged_text(s: &Session, m: &Merged, out: &mut String) {
+    let names: Vec<&str> = m.landed.iter().map(|n| n.0.as_str()).collect();
+    let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    out.push_str(&format!("\nmerged on {}: {names} (tree {:.12})\n", m.base, m.tree.0));
+    for l in &m.left_out {
+        let paths: Vec<String> = l.paths.iter().take(3).map(JsonPath::shown).collect();
+        let paths = if paths.is_empty() { String::new() } else { format!(" in {}", paths.join(", ")) };
+        out.push_str(&format!("  left out: {}: {}{paths}\n", l.name, safe_line(l.reason.as_bytes())));
+    }
+    let Some(t) = &m.tests else { return };
+    let command = format!("'{}'", one_line(&t.command, 80));
+    let why = t.reason.as_deref().map(|r| format!(": {}", safe_line(r.as_bytes()))).unwrap_or_default();
+    let (label, words) = match (t.passed, &t.breaks_after) {
+        (Some(true), _) => (Label::Good, format!("merges clean, passes {command} ({})", format_duration(t.duration_s))),
+        (Some(false), _) if t.base_passed == Some(false) => {
+            (Label::Bad, format!("{command} fails on '{}' alone already{why}", m.base))
+        }
+        (Some(false), Some(name)) => (Label::Bad, format!("merges clean, breaks {command} after '{name}'{why}")),
+        (Some(false), None) => (Label::Bad, format!("merges clean, breaks {command}{why}")),
+        (None, _) => (Label::Warn, format!("merges clean, whether it passes {command} is unknown{why}")),
+    };
+    out.push_str(&format!("  {}\n", s.ui.paint(label, &words)));
+    if t.reused {
+        out.push_str(&format!(
+            "  known from an earlier run; 'git notes --ref=agents-tests remove {}' forgets it\n",
+            m.tree
+        ));
+    }
+    let Some(log) = t.log.as_ref().filter(|_| t.passed != Some(true)) else { return };
+    let raw = log.raw();
+    let path = Path::new(std::ffi::OsStr::from_bytes(&raw));
+    let last = crate::place::log::tail(path, 6).unwrap_or_default();
+    for line in safe_text(&last).lines() {
+        out.push_str(&format!("  {}\n", s.ui.paint(Label::Dim, &format!("| {line}"))));
+    }
+    out.push_str(&format!("  log: {}\n", log.shown()));
 }
 
 fn one(s: &Session, a: &AgentReport, out: &mut String) {

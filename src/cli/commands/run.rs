@@ -52,6 +52,12 @@ pub struct Args {
     /// What assistants may do without asking: edit (edit, test, commit) or full
     #[arg(long, value_name = "P")]
     permission: Option<Permission>,
+    /// The command that tests their work, a line for the shell
+    #[arg(long, value_name = "CMD")]
+    test: Option<String>,
+    /// At the end merge all that merges clean and test the result, as 'report --merged' does
+    #[arg(long, conflicts_with = "detach")]
+    merged: bool,
     /// How long an attempt may take ('off': for ever)
     #[arg(long, value_name = "D")]
     time: Option<Limit>,
@@ -114,6 +120,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         assistants: Vec::new(),
         model: args.model.clone(),
         base: args.base.clone(),
+        test: args.test.clone(),
         again: args.again,
         list: list_name,
         jobs: args.jobs.map(usize::from),
@@ -165,11 +172,21 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if let Some(signal) = end.interrupted {
         return Ok(128 + signal);
     }
-    if !args.json || args.output.is_some() {
+    let mut breaks = false;
+    if !args.json || args.output.is_some() || args.merged {
         let inv = Inventory::read(&ctx)?;
         let agents: Vec<&crate::ops::inventory::Agent> =
             inv.agents.iter().filter(|a| a.task.batch == Some(batch.number)).collect();
-        let report = crate::ops::report::report(&ctx, &inv, &agents, Some(batch.number))?;
+        let report = if args.merged {
+            let test = args.test.as_deref();
+            super::report::merged(s, &ctx, &loaded, &inv, &agents, Some(batch.number), test, &signals)?
+        } else {
+            crate::ops::report::report(&ctx, &inv, &agents, Some(batch.number))?
+        };
+        breaks = super::report::breaks(&report);
+        if args.json && args.merged {
+            s.ui.json(&serde_json::json!({ "version": 1, "kind": "merged", "merged": report.merged }))?;
+        }
         if !args.json {
             s.ui.out(&super::report::text(s, &report))?;
         }
@@ -177,7 +194,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             super::report::write_file(&s.cwd.join(file), &report)?;
         }
     }
-    Ok(if end.all_succeeded && refused.is_empty() { code::DONE } else { code::NO })
+    Ok(if end.all_succeeded && refused.is_empty() && !breaks { code::DONE } else { code::NO })
 }
 
 /// The run of the demo: its list, with the scripted assistant.

@@ -6,7 +6,7 @@ use super::name::check_name;
 
 /// Every key, in the order of the manual.
 pub const KEYS: &[&str] =
-    &["name", "assistant", "model", "base", "after", "isolation", "permission", "time", "cost", "files"];
+    &["name", "assistant", "model", "base", "after", "isolation", "permission", "test", "time", "cost", "files"];
 /// `claude*N` for more is a slip.
 const MOST_ASSISTANTS: usize = 20;
 /// A group is looked for in the last part of a line only, so that a hostile line costs little.
@@ -27,6 +27,8 @@ pub struct Attrs {
     pub after: Vec<String>,
     /// What it may do without asking.
     pub permission: Option<Permission>,
+    /// The command that tests it: a line for the shell, the user's own word.
+    pub test: Option<String>,
     /// Seconds; 0 is "no limit", asked for by `time=none`.
     pub time_s: Option<u64>,
     /// US dollars.
@@ -64,6 +66,7 @@ impl Attrs {
                 other => return Err(format!("isolation '{other}' is not supported by this version; 'worktree' is")),
             },
             "permission" => self.permission = Some(one()?.parse()?),
+            "test" => self.test = Some(one()?),
             "time" => self.time_s = Some(one()?.parse::<Limit>()?.0.unwrap_or(0)),
             "cost" => self.cost_usd = Some(parse_cost(&one()?)?),
             "files" => {
@@ -74,7 +77,6 @@ impl Attrs {
                 files.iter().try_for_each(|p| check_pattern(p))?;
                 self.files = files;
             }
-            "test" => return Err("'test' is not supported by this version".to_owned()),
             _ => return Err(unknown_key(key, KEYS)),
         }
         Ok(())
@@ -127,6 +129,7 @@ const ALSO: &[(&str, &str)] = &[
     ("timeout", "time"),
     ("limit", "time"),
     ("budget", "cost"),
+    ("tests", "test"),
     ("depends", "after"),
     ("depends-on", "after"),
     ("depends_on", "after"),
@@ -283,7 +286,7 @@ mod tests {
         let (before, _) = split_group("Fix /deals/{id} {name=x}  ").unwrap();
         assert_eq!(before, "Fix /deals/{id}");
         let attrs = group(
-            r#"x {name=a/b assistant=claude*2,codex model="opus" base=release/2 after=1,b isolation=worktree permission=full time=1h30m cost=2.5 files="src/{a,b}/** 'x'" }"#,
+            r#"x {name=a/b assistant=claude*2,codex model="opus" base=release/2 after=1,b isolation=worktree permission=full test='make check' time=1h30m cost=2.5 files="src/{a,b}/** 'x'" }"#,
         );
         assert_eq!(
             attrs.unwrap(),
@@ -294,6 +297,7 @@ mod tests {
                 base: Some("release/2".into()),
                 after: ["1", "b"].map(String::from).into(),
                 permission: Some(Permission::Full),
+                test: Some("make check".into()),
                 time_s: Some(5400),
                 cost_usd: Some(2.5),
                 files: ["src/{a,b}/**", "'x'"].map(String::from).into(),
@@ -371,7 +375,7 @@ mod tests {
             ("{Name=x}", "did you mean 'name'?"),
             ("{depends=1}", "did you mean 'after'?"),
             ("{colour=red}", "there are name, assistant"),
-            ("{test=make}", "'test' is not supported by this version"),
+            ("{test=''}", "'test' needs a value"),
             ("{isolation=container}", "'worktree' is"),
             ("{name=x name=y}", "'name' is given twice"),
             ("{name=x, model=y}", "separated by spaces"),

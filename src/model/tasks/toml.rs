@@ -51,7 +51,7 @@ fn one(out: &mut RawList, lines: &Lines, number: u32, task: &Spanned<DeValue<'_>
             ("prompt", _) => Err("'prompt' is not a string".to_owned()),
             (_, value) => match strings(value) {
                 // What is no string is no surprise for a key that does not exist.
-                _ if !KEYS.contains(&key) && key != "test" => Err(unknown_key(key, &[&["prompt"], KEYS].concat())),
+                _ if !KEYS.contains(&key) => Err(unknown_key(key, &[&["prompt"], KEYS].concat())),
                 Some(values) => attrs.set(key, &values),
                 None => Err(format!("'{key}' is neither a string nor a list of strings")),
             },
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn mistakes_have_their_lines() {
         let list = parse_toml(
-            "preambel = 'x'\n[[task]]\nprompt = 'a'\nasistant = 'x'\ntime = 15\nmodel = true\ntest = 'make'\n[[task]]\nname = 'y'\n[[task]]\nprompt = ' '\n[[task]]\nprompt = 1\n",
+            "preambel = 'x'\n[[task]]\nprompt = 'a'\nasistant = 'x'\ntime = 15\nmodel = true\ntest = ['a', 'b']\n[[task]]\nname = 'y'\n[[task]]\nprompt = ' '\n[[task]]\nprompt = 1\n",
         );
         let mut all = list.mistakes;
         all.sort();
@@ -132,7 +132,7 @@ mod tests {
         line 4: unknown attribute 'asistant'; did you mean 'assistant'?
         line 5: '15' has no unit; write '15s' or '15m'
         line 6: 'model' is neither a string nor a list of strings
-        line 7: 'test' is not supported by this version
+        line 7: 'test' takes one value
         line 8: task 2 has no 'prompt'
         line 10: task 3 has no 'prompt'
         line 13: 'prompt' is not a string

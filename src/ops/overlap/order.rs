@@ -1,6 +1,6 @@
 //! The order in which landing stops least, tried by real merges: each on the result of those before.
 
-use super::Round;
+use super::{Result, Round};
 use crate::git::merge::Merge;
 use crate::model::agent::Oid;
 use crate::model::overlap::{Pair, Side, Step, landing_order, same_group};
@@ -40,11 +40,18 @@ impl Round<'_> {
         for &i in order {
             let Ok(commit) = &sides[i].commit else { continue };
             let instead_of = (0..sides.len()).filter(|o| *o != i && same_group(&sides[i], &sides[*o])).collect();
-            let mut step =
-                Step { side: i, conflicts_with_landed: Vec::new(), instead_of, stops: Vec::new(), unknown: None };
+            let mut step = Step {
+                side: i,
+                conflicts_with_landed: Vec::new(),
+                instead_of,
+                stops: Vec::new(),
+                unknown: None,
+                tree: None,
+            };
             match self.land(base, &at, &sides[i], commit) {
-                (Merge::Clean(_), Some(next)) => {
+                (Merge::Clean(tree), Some(next)) => {
                     at = next;
+                    step.tree = Some(tree);
                     steps.push(step);
                     continue;
                 }
@@ -64,6 +71,12 @@ impl Round<'_> {
             steps.push(step);
         }
         steps
+    }
+
+    /// Puts a tree of an order into the repository, as the tree of a commit on `parents`, for a worktree to stand on.
+    /// Nobody lands it: no reference names it.
+    pub fn give(&self, tree: &Oid, parents: &[Oid]) -> Result<Oid> {
+        Ok(self.store.give(&self.ctx.state.objects, tree, parents)?)
     }
 
     /// The merge, and the commit that landing would make.
