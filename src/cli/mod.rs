@@ -3,7 +3,9 @@
 pub mod commands;
 pub mod error;
 pub mod follow;
+mod screen;
 pub mod ui;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use error::{CliError, code};
@@ -49,11 +51,9 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
            attach      sit down in its place
            send        one more message to its session
            wait        look on until all are settled
-           stop        end runs
-           retry       run tasks again
+           stop, retry end runs; run tasks again
            overlap     who changes things that meet, and how badly
-its place  path        its directory
-           exec        a command, or a shell, in it
+its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
 tidy up    rm          removes environments, into the trash
            restore     brings a removed one back

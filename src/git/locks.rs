@@ -49,8 +49,8 @@ impl Mark {
     /// What a checkout in the worktree with the admin directory `admin` may lock.
     pub fn of_worktree(repo: &Repo, admin: &Path, branch: &str) -> Mark {
         let mut locks: Vec<PathBuf> =
-            ["index.lock", "HEAD.lock", "ORIG_HEAD.lock"].iter().map(|l| admin.join(l)).collect();
-        locks.push(repo.common_dir.join(format!("{branch}.lock")));
+            ["index.lock", "HEAD.lock", "ORIG_HEAD.lock", "AUTO_MERGE.lock"].iter().map(|l| admin.join(l)).collect();
+        locks.extend([format!("{branch}.lock"), "packed-refs.lock".to_owned()].map(|l| repo.common_dir.join(l)));
         Mark::set(repo, locks)
     }
 

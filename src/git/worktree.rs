@@ -174,7 +174,7 @@ pub fn relink(kept: &Path, admin: &Path, tree: &Path, path: &Path) -> Result<()>
 /// Makes a worktree that git has just made durable: its links, its index, its branch. git syncs none of them; the files that
 /// were checked out are in the commit.
 pub fn sync(repo: &Repo, entry: &Entry, branch: &str) -> Result<()> {
-    let files = ["HEAD", "commondir", "gitdir", "index"].map(|n| entry.admin.join(n));
+    let files = ["HEAD", "commondir", "gitdir", "index", "locked"].map(|n| entry.admin.join(n));
     for file in files.iter().chain([&entry.path.join(".git")]) {
         if let Ok(f) = std::fs::File::open(file) {
             f.sync_all().map_err(because("sync", file))?;
@@ -293,7 +293,7 @@ pub fn find_by_path(repo: &Repo, path: &Path) -> Result<Option<Entry>> {
 
 /// Locks the entry with a reason of ours, replacing only a lock in our own form.
 pub fn lock(entry: &Entry, reason: &str) -> Result<()> {
-    Ok(files::write_atomic(&entry.admin.join("locked"), reason.as_bytes())?)
+    Ok(files::write_durable(&entry.admin.join("locked"), reason.as_bytes())?)
 }
 
 /// Removes the lock of ours, and only a lock that says `expected`.
@@ -302,7 +302,8 @@ pub fn unlock(entry: &Entry, expected: impl Fn(&str) -> bool) -> Result<()> {
     match files::read_limited(&path, 1 << 12)? {
         Some(b) if expected(String::from_utf8_lossy(&b).trim_end()) => {
             std::fs::remove_file(&path).map_err(because("unlock", &path))?;
-            Ok(())
+            // One that came back after a power cut would be empty, and nobody's of ours.
+            Ok(files::sync_dir(&entry.admin)?)
         }
         _ => Ok(()),
     }

@@ -178,10 +178,7 @@ pub fn materialize(
             return Err(e);
         }
         worktree::sync(ctx.repo(), &entry, &reg.branch)?;
-        reg.doing = None;
-        reg.path = None;
-        let held = ctx.state.lock()?;
-        ctx.state.register(&held, reg)?;
+        finished(ctx, reg)?;
     }
     Ok(entry)
 }
@@ -217,11 +214,17 @@ fn check_out_existing(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> 
     worktree::sync(ctx.repo(), &entry, &reg.branch)?;
     // The lock before the last step: a kill between the two leaves something that is seen to be unfinished.
     unlock_worktree(ctx, reg)?;
-    reg.doing = None;
-    reg.path = None;
-    let held = ctx.state.lock()?;
-    ctx.state.register(&held, reg)?;
+    finished(ctx, reg)?;
     Ok(entry)
+}
+
+/// The last step; where it cannot be noted, it was not taken.
+fn finished(ctx: &Context, reg: &mut Registration) -> Result<()> {
+    let done = Registration { doing: None, path: None, ..reg.clone() };
+    let held = ctx.state.lock()?;
+    ctx.state.register(&held, &done)?;
+    *reg = done;
+    Ok(())
 }
 
 /// Fills the tree of `entry` with the files of the fork and what is taken along.

@@ -177,15 +177,26 @@ pub fn status(
     only: &dyn Fn(&Agent) -> bool,
     base: Option<String>,
 ) -> Result<StatusAnswer> {
-    let chosen: Vec<&Agent> = inv.agents.iter().filter(|a| only(a)).collect();
-    // One look at each tree serves both; what is wrong with comparing keeps nobody from a listing.
+    // What is wrong with comparing keeps nobody from a listing.
     let met = summary::summary(ctx, inv).unwrap_or_else(|e| {
         tracing::debug!(%e, "no overlap");
         Default::default()
     });
+    status_with(ctx, inv, only, base, &met)
+}
+
+/// The same with what was compared before: the trees that were looked at for it are not looked at again.
+pub fn status_with(
+    ctx: &Context,
+    inv: &Inventory,
+    only: &dyn Fn(&Agent) -> bool,
+    base: Option<String>,
+    met: &Summary,
+) -> Result<StatusAnswer> {
+    let chosen: Vec<&Agent> = inv.agents.iter().filter(|a| only(a)).collect();
     let landed = super::safe::landed_all(ctx, inv, &chosen)?;
     let with_landed: Vec<(&Agent, Option<Oid>)> = chosen.into_iter().zip(landed).collect();
-    let agents = in_parallel(&with_landed, |(a, landed)| answer(ctx, inv, a, landed.clone(), &met))?;
+    let agents = in_parallel(&with_landed, |(a, landed)| answer(ctx, inv, a, landed.clone(), met))?;
     let managed: Vec<&Path> = inv.agents.iter().filter_map(Agent::path).collect();
     let mut checkouts = Vec::new();
     if let Some(main) = &ctx.repo().main_worktree {
@@ -195,7 +206,7 @@ pub fn status(
         checkouts.push(CheckoutAnswer {
             worktree: main.as_path().into(),
             branch,
-            dirty: dirty(ctx, &place, &met).ok(),
+            dirty: dirty(ctx, &place, met).ok(),
             overlap: met.checkouts.get(main.as_path()).cloned(),
         });
     }

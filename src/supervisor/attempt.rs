@@ -169,7 +169,7 @@ fn prompt(agent: &Agent, worktree: &Path, resume: bool, messages: &[(std::path::
         worktree: worktree.to_owned(),
         base: agent.task.base_short().to_owned(),
         others,
-        check: false,
+        check: true,
     };
     adapter::frame(&task, &info)
 }

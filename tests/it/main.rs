@@ -19,6 +19,7 @@ mod layers;
 mod layouts;
 mod licences;
 mod lists;
+mod meetings;
 mod merged;
 mod older_git;
 mod overlap;

@@ -158,6 +158,7 @@ fn cuts(options: &'static str, lives: usize) -> usize {
     let Some(mut disk) = Disk::new(&env, options) else { return 0 };
     let repo = env.repo("x");
     repo.git(&["config", "gc.auto", "0"]);
+    repo.git(&["config", "agents.minFree", "0"]);
     for n in 0..lives {
         life(&mut disk, &repo, &format!("k{n}"));
     }

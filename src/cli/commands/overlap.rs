@@ -266,10 +266,10 @@ fn watch(s: &Session, ctx: &Context, question: Question, as_json: bool) -> Resul
         for t in turns {
             match (t, as_json) {
                 (Turn::Pair(p), true) => {
-                    let mut line = serde_json::to_value(&p).expect("plain JSON");
-                    line["version"] = json!(1);
-                    line["kind"] = json!("pair");
-                    s.ui.json(&line)?;
+                    s.ui.json(&json!({
+                        "version": 1, "kind": "pair", "a": p.a, "b": p.b, "level": p.level, "paths": p.paths,
+                        "unknown": p.unknown,
+                    }))?;
                 }
                 (Turn::Gone(a, b), true) => s.ui.json(&json!({ "version": 1, "kind": "gone", "a": a, "b": b }))?,
                 (Turn::Pair(p), false) => {

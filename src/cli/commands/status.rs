@@ -4,6 +4,7 @@ use super::chosen;
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::{Label, table};
+use crate::cli::watch;
 use crate::model::agent::{BranchState, RunState, Zombie};
 use crate::model::overlap::Level;
 use crate::model::text::{one_line, safe_line, safe_path};
@@ -17,6 +18,9 @@ pub struct Args {
     /// Only these
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
+    /// Go on showing what changes: a full screen on a terminal, JSON lines with --json
+    #[arg(short, long, conflicts_with_all = ["porcelain", "names"])]
+    watch: bool,
     /// Only those of batch N
     #[arg(long, value_name = "N")]
     batch: Option<u64>,
@@ -68,6 +72,15 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         let text: String = inv.agents.iter().filter(|a| only(a)).map(|a| format!("{}{end}", a.reg.name)).collect();
         s.ui.out(&text)?;
         return Ok(code::DONE);
+    }
+    if args.watch {
+        let form = match args.json {
+            true => watch::Form::Json,
+            false if s.ui.out_tty => watch::Form::Screen,
+            false => watch::Form::Text,
+        };
+        // Those who come while one looks on are shown too, unless names were asked for.
+        return watch::watch(s, &ctx, form, &only, &|answer| text(s, answer));
     }
     let moved: Vec<_> = inv.agents.iter().filter_map(|a| crate::ops::moved::stale(&ctx, a)).collect();
     if !moved.is_empty() {

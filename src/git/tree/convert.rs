@@ -109,8 +109,7 @@ impl Filters {
                 filters.doubtful.insert(path, why);
             }
         }
-        for (scope, key, value) in settings.iter().filter(|(scope, _, _)| is_the_users(scope)) {
-            let _ = scope;
+        for (_, key, value) in settings.iter().filter(|(scope, _, _)| is_the_users(scope)) {
             let name = key.strip_prefix("filter.").and_then(|k| k.rsplit_once('.')).map(|(n, _)| n);
             if name.is_some_and(|n| names.contains(n)) {
                 filters.allowed.push((key.clone(), value.clone()));

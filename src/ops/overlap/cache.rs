@@ -41,13 +41,13 @@ impl Cache {
 
     /// The answer for `key`, where there is one that is whole.
     pub(super) fn find<T: DeserializeOwned>(&mut self, key: &str) -> Option<T> {
-        let rest = self.stored.get(key)?;
+        let rest = self.asked.get(key).or_else(|| self.stored.get(key))?.clone();
         let (sum, json) = rest.split_once(' ')?;
         if sum != check(key, json) {
             return None;
         }
         let found = serde_json::from_str(json).ok()?;
-        self.asked.insert(key.to_owned(), rest.clone());
+        self.asked.insert(key.to_owned(), rest);
         Some(found)
     }
 
@@ -59,8 +59,8 @@ impl Cache {
     }
 
     /// Writes it where something is new. A failure is no failure: it is asked again next time.
-    pub(super) fn write(self) {
-        let Some(path) = self.path.filter(|_| self.is_new) else { return };
+    pub(super) fn write(&mut self) {
+        let Some(path) = self.path.as_ref().filter(|_| self.is_new) else { return };
         let rest = self.stored.iter().filter(|(k, _)| !self.asked.contains_key(*k));
         let mut text = String::new();
         for (key, line) in self.asked.iter().chain(rest).take(MOST) {
@@ -74,8 +74,9 @@ impl Cache {
             tracing::debug!(%e, "no place for the cache");
             return;
         }
-        if let Err(e) = files::write_atomic(&path, text.as_bytes()) {
-            tracing::debug!(%e, "the cache was not written");
+        match files::write_atomic(path, text.as_bytes()) {
+            Ok(()) => self.is_new = false,
+            Err(e) => tracing::debug!(%e, "the cache was not written"),
         }
     }
 }

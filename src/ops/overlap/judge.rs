@@ -82,7 +82,7 @@ impl Round<'_> {
                 Ok(bases) => {
                     let certain = sides[x].doubtful.is_empty() && sides[y].doubtful.is_empty();
                     let key = certain.then(|| key(&bases));
-                    let known = key.as_ref().and_then(|k| self.cache().as_mut()?.find::<Option<Found>>(k));
+                    let known = key.as_ref().and_then(|k| self.cache().find::<Option<Found>>(k));
                     match known {
                         Some(found) => set(at, found.unwrap_or_default().turned(x != a)),
                         None => tasks.push(Task { at, x, y, bases, key }),
@@ -101,9 +101,7 @@ impl Round<'_> {
         for (task, found) in decided {
             if let (Some(key), true) = (&task.key, found.lasts()) {
                 let short = (found != Found::default()).then_some(&found);
-                if let Some(cache) = self.cache().as_mut() {
-                    cache.keep(key, &short);
-                }
+                self.cache().keep(key, &short);
             }
             set(task.at, found.turned(task.x != pairs[task.at].0));
         }
@@ -111,7 +109,7 @@ impl Round<'_> {
     }
 
     /// Commit and tree of what is compared.
-    fn tree_of(&self, side: &Side) -> Result<(Oid, Oid), String> {
+    pub(super) fn tree_of(&self, side: &Side) -> Result<(Oid, Oid), String> {
         let commit = side.commit.clone()?;
         match self.store.objects().commit(&commit) {
             Ok(Some(c)) => Ok((commit, c.tree)),
@@ -123,13 +121,11 @@ impl Round<'_> {
     /// A digest of the attributes of `base`.
     fn attributes(&self, base: &Oid) -> Result<String, String> {
         let key = digest(&["attributes", &base.0]);
-        if let Some(known) = self.cache().as_mut().and_then(|c| c.find(&key)) {
+        if let Some(known) = self.cache().find(&key) {
             return Ok(known);
         }
         let found = attributes::files_of(self.store.objects(), base).map_err(|e| e.to_string())?.digest();
-        if let Some(cache) = self.cache().as_mut() {
-            cache.keep(&key, &found);
-        }
+        self.cache().keep(&key, &found);
         Ok(found)
     }
 

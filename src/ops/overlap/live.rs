@@ -1,17 +1,88 @@
 //! Overlap that is kept up to date: one round that stays open, in which only what was touched is looked at again.
 
 use super::Round;
-use super::answer::{Overlaps, PairAnswer, Question, compose};
+use super::answer::{PairAnswer, Question, compose};
 use super::parties::Compared;
+use super::summary::{Summary, summed};
 use crate::git::ignore;
 use crate::ops::inventory::Inventory;
 use crate::ops::{Context, Result};
-use crate::place::watch::{Watcher, Woken};
+use crate::place::watch::{Happening, Watcher, Woken};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 /// Snapshots are kept as long as the round; after this many a new one begins.
 const MOST_TURNS: usize = 500;
+
+/// Looks again whenever something happened; `T` is what others than the file system have to say.
+pub struct Follow<'c, T> {
+    ctx: &'c Context,
+    question: Question,
+    round: Round<'c>,
+    compared: Option<Compared>,
+    turns: usize,
+    watcher: Watcher<T>,
+    /// The folders of runs count as well.
+    runs: bool,
+}
+
+impl<'c, T: Send + 'static> Follow<'c, T> {
+    /// Begins to watch; nothing is compared yet. With `runs` what runs write down wakes too.
+    pub fn begin(ctx: &'c Context, question: Question, runs: bool) -> Result<Follow<'c, T>> {
+        let (repo, objects) = (ctx.repo().clone(), ctx.state.objects.clone());
+        let lister = move |top: &Path| {
+            let admin = crate::git::worktree::points_to(top).unwrap_or_else(|| repo.common_dir.clone());
+            ignore::directories(&repo, &objects, top, &admin).unwrap_or_else(|_| vec![top.to_owned()])
+        };
+        let poll = ctx.settings(&crate::config::Flags::default()).is_ok_and(|l| l.settings.watch_poll);
+        let watcher = Watcher::new(Box::new(lister), poll);
+        Ok(Follow { ctx, question, round: Round::begin(ctx)?, compared: None, turns: 0, watcher, runs })
+    }
+
+    /// Why it polls; `None` where the system tells.
+    pub fn polls_because(&self) -> Option<&str> {
+        self.watcher.polls_because()
+    }
+
+    /// For whoever else may wake the one that waits.
+    pub fn sender(&self) -> Sender<Happening<T>> {
+        self.watcher.sender()
+    }
+
+    /// Waits until something happened, at most `limit`.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Woken<T> {
+        self.watcher.wait(limit)
+    }
+
+    /// Everybody as they are now, with only `changed` trees (and whoever has another tip) read anew.
+    fn look(&mut self, changed: &BTreeSet<PathBuf>) -> Result<(Inventory, &Round<'c>, &Compared)> {
+        self.turns += 1;
+        if self.turns > MOST_TURNS {
+            self.round = Round::begin(self.ctx)?;
+            (self.compared, self.turns) = (None, 0);
+        }
+        let inv = Inventory::read(self.ctx)?;
+        let (trees, mut beside) = watched(self.ctx, &inv);
+        if self.runs {
+            beside.extend(inv.agents.iter().map(|a| a.run.dir.clone()).filter(|d| d.is_dir()));
+        }
+        // Before anybody looks: what changes from here on wakes us again.
+        self.watcher.set(&trees, &beside);
+        let before = self.compared.take();
+        let again = before.as_ref().map(|b| (b, changed));
+        let compared = Compared::read_again(self.ctx, &inv, &self.round, &self.question, again)?;
+        Ok((inv, &self.round, self.compared.insert(compared)))
+    }
+
+    /// What a listing says of everybody now.
+    pub fn summary(&mut self, changed: &BTreeSet<PathBuf>) -> Result<(Inventory, Summary)> {
+        let (inv, round, compared) = self.look(changed)?;
+        let summary = summed(round, compared);
+        Ok((inv, summary))
+    }
+}
 
 /// What changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,50 +93,29 @@ pub enum Turn {
     Gone(String, String),
 }
 
-/// Overlap that follows what happens.
+/// Pairs that follow what happens.
 pub struct Live<'c> {
-    ctx: &'c Context,
-    question: Question,
-    round: Round<'c>,
-    compared: Option<Compared>,
-    turns: usize,
-    watcher: Watcher<()>,
+    follow: Follow<'c, ()>,
     told: BTreeMap<(String, String), PairAnswer>,
 }
 
 impl<'c> Live<'c> {
     /// Begins to watch; nothing is compared yet.
     pub fn begin(ctx: &'c Context, question: Question) -> Result<Live<'c>> {
-        let (repo, objects) = (ctx.repo().clone(), ctx.state.objects.clone());
-        let lister = move |top: &Path| {
-            let admin = admin_of(&repo.common_dir, top);
-            ignore::directories(&repo, &objects, top, &admin).unwrap_or_else(|_| vec![top.to_owned()])
-        };
-        let poll = ctx.settings(&crate::config::Flags::default()).is_ok_and(|l| l.settings.watch_poll);
-        Ok(Live {
-            ctx,
-            question,
-            round: Round::begin(ctx)?,
-            compared: None,
-            turns: 0,
-            watcher: Watcher::new(Box::new(lister), poll),
-            told: BTreeMap::new(),
-        })
+        Ok(Live { follow: Follow::begin(ctx, question, false)?, told: BTreeMap::new() })
     }
 
     /// Why it polls; `None` where the system tells.
     pub fn polls_because(&self) -> Option<&str> {
-        self.watcher.polls_because()
+        self.follow.polls_because()
     }
 
     /// Waits until something changed (not with `now`) and says how the answer differs from the one before.
     pub fn next(&mut self, now: bool) -> Result<Vec<Turn>> {
-        let woken = if now {
-            Woken { trees: BTreeSet::new(), beside: true, others: Vec::new() }
-        } else {
-            self.watcher.wait(None)
-        };
-        let found = self.look(&woken.trees)?;
+        let changed = if now { BTreeSet::new() } else { self.follow.wait(None).trees };
+        let question = self.follow.question.clone();
+        let (inv, round, compared) = self.follow.look(&changed)?;
+        let found = compose(round, &inv, compared, &question)?;
         let now: BTreeMap<(String, String), PairAnswer> =
             found.pairs.into_iter().map(|p| ((p.a.clone(), p.b.clone()), p)).collect();
         let mut out: Vec<Turn> =
@@ -75,34 +125,10 @@ impl<'c> Live<'c> {
         self.told = now;
         Ok(out)
     }
-
-    /// The answer now, with only `changed` trees (and whoever has a new tip) read anew.
-    fn look(&mut self, changed: &BTreeSet<PathBuf>) -> Result<Overlaps> {
-        self.turns += 1;
-        if self.turns > MOST_TURNS {
-            self.round = Round::begin(self.ctx)?;
-            (self.compared, self.turns) = (None, 0);
-        }
-        let inv = Inventory::read(self.ctx)?;
-        let (trees, beside) = watched(self.ctx, &inv);
-        // Before anybody looks: what changes from here on wakes us again.
-        self.watcher.set(&trees, &beside);
-        let before = self.compared.take();
-        let compared =
-            Compared::read_again(self.ctx, &inv, &self.round, &self.question, before.as_ref().map(|b| (b, changed)))?;
-        let found = compose(&self.round, &inv, &compared, &self.question);
-        self.compared = Some(compared);
-        found
-    }
-}
-
-/// The admin directory of the worktree at `top`.
-fn admin_of(common_dir: &Path, top: &Path) -> PathBuf {
-    crate::git::worktree::points_to(top).unwrap_or_else(|| common_dir.to_owned())
 }
 
 /// The trees that take part, and the directories whose files say where branches and worktrees stand.
-pub fn watched(ctx: &Context, inv: &Inventory) -> (Vec<PathBuf>, Vec<PathBuf>) {
+fn watched(ctx: &Context, inv: &Inventory) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let common = &ctx.repo().common_dir;
     let mut trees: Vec<PathBuf> = inv.worktrees.iter().map(|e| e.path.clone()).filter(|p| p.is_dir()).collect();
     trees.extend(ctx.repo().main_worktree.clone());

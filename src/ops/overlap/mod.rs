@@ -2,7 +2,8 @@
 //!
 //! Seam: a [`Round`] is one comparison. [`Round::sides`] takes snapshots of worktrees into the round's private store,
 //! [`Round::verdicts`] judges all pairs, [`Round::with_base`] each side against the base, [`Round::order`] the sequence of
-//! landing. Nothing of it writes state; answers are kept in an expendable cache when the round ends.
+//! landing. Nothing of it writes state; answers are kept in an expendable cache when the round ends. Who watches keeps
+//! the round, takes new sides for what has changed and asks again: what is known is not judged twice.
 //!
 //! Candidates come from an index of paths (`model::meet`), the verdict from git's own merge of the two commits
 //! (`git::merge`), levels below `conflict` from the changed lines (`levels`). What cannot be told is *unknown*, which is
@@ -30,6 +31,7 @@ use crate::git::tree;
 use crate::model::agent::Oid;
 use crate::model::overlap::{Pair, Pairs, Side, SideFacts, SideKind, same_group};
 use cache::Cache;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -40,8 +42,7 @@ pub struct Round<'c> {
     store: Store,
     /// No merge is asked for after this.
     until: Option<Instant>,
-    /// `None` once written.
-    cache: Mutex<Option<Cache>>,
+    cache: Mutex<Cache>,
     rules: String,
 }
 
@@ -76,7 +77,7 @@ impl<'c> Round<'c> {
     pub fn begin(ctx: &'c Context) -> Result<Round<'c>> {
         let store = Store::open(ctx.repo())?;
         let rules = store.rules()?;
-        let cache = Mutex::new(Some(Cache::read(ctx.repo())));
+        let cache = Mutex::new(Cache::read(ctx.repo()));
         Ok(Round { ctx, store, until: None, cache, rules })
     }
 
@@ -174,38 +175,46 @@ impl<'c> Round<'c> {
 
     fn facts(&self, base: &Oid, sides: &[Side]) -> Vec<SideFacts> {
         let objects = self.store.objects();
-        let one = |side: &Side| -> std::result::Result<SideFacts, String> {
-            let commit = side.commit.clone()?;
-            let tree = objects.commit(&commit).map_err(|e| e.to_string())?;
-            let tree = tree.ok_or_else(|| format!("commit {commit} is missing"))?.tree;
-            let merge_base = objects.merge_bases(base, &commit).map_err(|e| e.to_string())?.into_iter().next();
+        let commits: Vec<(Oid, Oid)> =
+            sides.iter().filter_map(|s| Some((base.clone(), s.commit.as_ref().ok()?.clone()))).collect();
+        let bases = objects.merge_bases_of(&commits).unwrap_or_default();
+        let mut bases: HashMap<&Oid, Option<Oid>> =
+            commits.iter().map(|(_, c)| c).zip(bases.into_iter().map(|b| b.ok()?.into_iter().next())).collect();
+        let looked: Vec<(&Side, Option<Oid>)> =
+            sides.iter().map(|s| (s, s.commit.as_ref().ok().and_then(|c| bases.get_mut(c)?.clone()))).collect();
+        let one = |side: &Side, merge_base: Option<Oid>| -> std::result::Result<SideFacts, String> {
+            let (_, tree) = self.tree_of(side)?;
             let count = merge_base.as_ref().and_then(|m| {
                 let key = digest(&["paths", &m.0, &tree.0]);
-                let known = self.cache().as_mut()?.find(&key);
-                known.or_else(|| {
-                    let n = crate::git::changes::between(objects, m, &tree).ok()?.files.len();
-                    self.cache().as_mut()?.keep(&key, &n);
-                    Some(n)
-                })
+                if let Some(known) = self.cache().find(&key) {
+                    return Some(known);
+                }
+                let n = crate::git::changes::between(objects, m, &tree).ok()?.files.len();
+                self.cache().keep(&key, &n);
+                Some(n)
             });
             Ok(SideFacts { tree: Some(tree), merge_base, paths: count, unknown: None })
         };
-        let found = in_parallel(sides, |s| {
-            Ok(one(s).unwrap_or_else(|why| SideFacts { unknown: Some(why), ..SideFacts::default() }))
+        let found = in_parallel(&looked, |(side, merge_base)| {
+            let found = one(side, merge_base.clone());
+            Ok(found.unwrap_or_else(|why| SideFacts { unknown: Some(why), ..SideFacts::default() }))
         });
         found.unwrap_or_default()
     }
 
-    fn cache(&self) -> MutexGuard<'_, Option<Cache>> {
+    /// Keeps what has been found so far for the next one who asks; done at the end as well.
+    pub fn save(&self) {
+        self.cache().write();
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 impl Drop for Round<'_> {
     fn drop(&mut self) {
-        if let Some(cache) = self.cache().take() {
-            cache.write();
-        }
+        self.save();
     }
 }
 

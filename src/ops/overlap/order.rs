@@ -5,14 +5,39 @@ use crate::git::merge::Merge;
 use crate::model::agent::Oid;
 use crate::model::overlap::{Pair, Side, Step, landing_order, same_group};
 
+/// So often a side that stops though it merges with each of the others is tried before them.
+const TRIES: usize = 4;
+
 impl Round<'_> {
-    /// The steps of landing on `base`, one of each group: the one with the lowest `rank` that stops least. A side that stops is left out of what the later ones are tried
-    /// on: what a person makes of it is not known.
+    /// The steps of landing on `base`, one of each group: the one with the lowest `rank` that stops least. A side that
+    /// stops is left out of what the later ones are tried on: what a person makes of it is not known.
     pub fn order(&self, base: &Oid, sides: &[Side], pairs: &[Pair], rank: &dyn Fn(usize) -> u8) -> Vec<Step> {
+        let mut order = landing_order(sides, pairs, rank);
+        let mut steps = self.sequence(base, sides, pairs, &order);
+        let stops = |steps: &[Step]| steps.iter().filter(|s| !s.stops.is_empty()).count();
+        for _ in 0..TRIES {
+            let unexplained = |s: &&Step| {
+                !s.stops.is_empty()
+                    && s.side != order[0]
+                    && !pairs.iter().any(|p| p.conflicts() && (p.a == s.side || p.b == s.side))
+            };
+            let Some(first) = steps.iter().find(unexplained).map(|s| s.side) else { break };
+            order.retain(|i| *i != first);
+            order.insert(0, first);
+            let other = self.sequence(base, sides, pairs, &order);
+            if stops(&other) >= stops(&steps) {
+                break;
+            }
+            steps = other;
+        }
+        steps
+    }
+
+    fn sequence(&self, base: &Oid, sides: &[Side], pairs: &[Pair], order: &[usize]) -> Vec<Step> {
         let conflicts = |i: usize, j: usize| pairs.iter().any(|p| p.conflicts() && (p.a, p.b) == (i.min(j), i.max(j)));
         let mut at = base.clone();
-        let (mut clean, mut stopped): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
-        for i in landing_order(sides, pairs, rank) {
+        let (mut steps, mut stopped): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
+        for &i in order {
             let Ok(commit) = &sides[i].commit else { continue };
             let instead_of = (0..sides.len()).filter(|o| *o != i && same_group(&sides[i], &sides[*o])).collect();
             let mut step = Step {
@@ -27,7 +52,7 @@ impl Round<'_> {
                 (Merge::Clean(tree), Some(next)) => {
                     at = next;
                     step.tree = Some(tree);
-                    clean.push(step);
+                    steps.push(step);
                     continue;
                 }
                 (Merge::Clean(_), None) => step.unknown = Some("its result could not be written".into()),
@@ -36,7 +61,6 @@ impl Round<'_> {
             }
             stopped.push(step);
         }
-        let mut steps = clean;
         for mut step in stopped {
             step.conflicts_with_landed = steps.iter().map(|s| s.side).filter(|l| conflicts(*l, step.side)).collect();
             if step.conflicts_with_landed.is_empty() && !step.stops.is_empty() {

@@ -15,8 +15,10 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_millis(300);
 
 /// What a listing says of everybody.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Summary {
+    /// The level of each pair that has one, by names; `None` where it could not be told.
+    pub pairs: BTreeMap<(String, String), Option<Level>>,
     /// By agent.
     pub agents: BTreeMap<String, OverlapAnswer>,
     /// By the top of the tree of a checkout that takes part.
@@ -28,18 +30,26 @@ pub struct Summary {
 /// Compares everybody.
 pub fn summary(ctx: &Context, inv: &Inventory) -> Result<Summary> {
     let round = Round::begin_within(ctx, LIMIT)?;
-    let c = Compared::read(ctx, inv, &round, &Question::default())?;
+    let compared = Compared::read(ctx, inv, &round, &Question::default())?;
+    Ok(summed(&round, &compared))
+}
+
+/// The worst of each of those who were compared.
+pub(super) fn summed(round: &Round<'_>, c: &Compared) -> Summary {
     let mut out = Summary::default();
     for (tree, counts) in c.counted() {
         let (modified, untracked, conflicted) = counts;
         out.dirty.insert(tree, Dirty { modified, untracked, conflicted });
     }
-    let Some(base) = c.base_commit() else { return Ok(out) };
+    let Some(base) = c.base_commit() else { return out };
     let pairs: Vec<(usize, usize)> = (0..c.sides.len())
         .flat_map(|a| (a + 1..c.sides.len()).map(move |b| (a, b)))
         .filter(|(a, b)| !crate::model::overlap::same_group(&c.sides[*a], &c.sides[*b]))
         .collect();
     let found = round.pairs(base, &c.sides, &pairs);
+    for p in found.iter().filter(|p| p.level != Some(Level::None)) {
+        out.pairs.insert((c.sides[p.a].name.clone(), c.sides[p.b].name.clone()), p.level);
+    }
     for (i, side) in c.sides.iter().enumerate() {
         let mut answer = OverlapAnswer { level: Some(Level::None), ..OverlapAnswer::default() };
         for p in found.iter().filter(|p| p.a == i || p.b == i) {
@@ -61,5 +71,5 @@ pub fn summary(ctx: &Context, inv: &Inventory) -> Result<Summary> {
             _ => drop(c.tree_of(i).map(|t| out.checkouts.insert(t, answer))),
         }
     }
-    Ok(out)
+    out
 }

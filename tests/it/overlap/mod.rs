@@ -67,6 +67,9 @@ fn answer(mut command: Command, ask: &Ask<'_>) -> Value {
     serde_json::from_slice(&std::fs::read(dir.path().join("answer")).unwrap()).unwrap()
 }
 
+/// Name, group, tip, and a worktree with its admin directory and commit.
+type Found = (String, String, Option<Oid>, Option<(PathBuf, PathBuf, Option<Oid>)>);
+
 #[test]
 #[ignore = "the other end of `Ask`"]
 fn answer_in_a_process_of_its_own() {
@@ -75,8 +78,7 @@ fn answer_in_a_process_of_its_own() {
     let ctx = Context::open(&std::env::current_dir().unwrap()).unwrap();
     let repo = ctx.repo();
     let entries = worktree::list(repo).unwrap();
-    type Tree = (PathBuf, PathBuf, Option<Oid>);
-    let found: Vec<(String, String, Option<Oid>, Option<Tree>)> = ask["sides"]
+    let found: Vec<Found> = ask["sides"]
         .as_array()
         .unwrap()
         .iter()

@@ -28,6 +28,8 @@ pub struct Fault {
     /// Whether anything was killed. When not, the program ran to its end.
     pub hit: bool,
     pub out: Out,
+    /// The call that was refused, as strace shows it.
+    pub refused: String,
 }
 
 /// One change of a program: the `nth` call, from 1, of one kind.
@@ -84,7 +86,7 @@ impl<'e> Target<'e> {
     pub fn kill_before(&self, point: &Point) -> Fault {
         let log = self.file("kill");
         let out = run(self.traced(&log, Some((point, KILL))), b"");
-        Fault { hit: killed(&log), out }
+        Fault { hit: killed(&log), out, refused: String::new() }
     }
 
     /// Runs it with `point` refused by the system: `errno` is what it is told, as `EIO`.
@@ -92,7 +94,8 @@ impl<'e> Target<'e> {
     pub fn fail_at(&self, point: &Point, errno: &str) -> Fault {
         let log = self.file("fail");
         let out = run(self.traced(&log, Some((point, &format!("error={errno}")))), b"");
-        Fault { hit: injected(&log), out }
+        let refused = injected(&log);
+        Fault { hit: !refused.is_empty(), out, refused }
     }
 
     /// The same for its `j`-th git (from 1), and what that starts.
@@ -100,7 +103,8 @@ impl<'e> Target<'e> {
     pub fn fail_child_at(&self, j: usize, point: &Point, errno: &str) -> Fault {
         let wrapped = self.wrapped(Some((j, point, &format!("error={errno}"))));
         let out = run(wrapped.command, b"");
-        Fault { hit: injected(&wrapped.log), out }
+        let refused = injected(&wrapped.log);
+        Fault { hit: !refused.is_empty(), out, refused }
     }
 
     /// Runs it to its end: for each call of git, in order, the changes of that git and of what it started. A change of
@@ -124,7 +128,7 @@ impl<'e> Target<'e> {
     pub fn kill_child_before(&self, j: usize, point: &Point) -> Fault {
         let wrapped = self.wrapped(Some((j, point, KILL)));
         let out = run(wrapped.command, b"");
-        Fault { hit: killed(&wrapped.log), out }
+        Fault { hit: killed(&wrapped.log), out, refused: String::new() }
     }
 
     /// Runs it in a process group of its own and kills the group after `share` of `full`, the time it takes unharmed.
@@ -144,7 +148,7 @@ impl<'e> Target<'e> {
         if hit {
             let _ = killpg(Pid::from_raw(background.pid()), Signal::SIGKILL);
         }
-        Fault { hit, out: background.finish(self.env) }
+        Fault { hit, out: background.finish(self.env), refused: String::new() }
     }
 
     /// How long it takes unharmed, and what it said.
@@ -156,7 +160,7 @@ impl<'e> Target<'e> {
 
     fn traced(&self, log: &Path, fault: Option<(&Point, &str)>) -> Command {
         let mut command = self.env.command("strace", &self.dir);
-        command.arg("-q").arg("-o").arg(log).args(filter(fault));
+        command.arg("-q").arg("-y").arg("-o").arg(log).args(filter(fault));
         command.arg("--").arg(&self.program).args(&self.args);
         command
     }
@@ -234,9 +238,11 @@ fn killed(log: &Path) -> bool {
     String::from_utf8_lossy(&text).contains("+++ killed by SIGKILL")
 }
 
-fn injected(log: &Path) -> bool {
+/// The line of the call that was refused; empty where none was.
+fn injected(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
-    String::from_utf8_lossy(&text).contains("(INJECTED)")
+    let text = String::from_utf8_lossy(&text);
+    text.lines().find(|l| l.contains("(INJECTED)")).unwrap_or_default().to_owned()
 }
 
 fn quoted(path: &Path) -> String {

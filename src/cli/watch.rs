@@ -1,0 +1,130 @@
+//! `status --watch`: JSON lines, or a full screen on a terminal, or the table again after each change.
+
+use super::Session;
+use super::error::{CliError, code};
+use super::screen::Screen;
+use crate::ops::Context;
+use crate::ops::answer::{AgentAnswer, StatusAnswer};
+use crate::ops::inventory::{Agent, status_with};
+use crate::ops::overlap::answer::Question;
+use crate::ops::overlap::live::Follow;
+use crate::runtime::signals::{Signals, Wake};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What wakes it beside files.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A key, or another size of the terminal.
+    Terminal(ratatui::crossterm::event::Event),
+    /// Asked to end.
+    End(i32),
+}
+
+/// How it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A full screen.
+    Screen,
+    /// The table again.
+    Text,
+    /// JSON lines.
+    Json,
+}
+
+/// A running agent's clock moves on though no file does.
+const TICK: Duration = Duration::from_secs(30);
+
+/// Shows the agents that `only` chooses until it is ended.
+pub(super) fn watch(
+    s: &Session,
+    ctx: &Context,
+    form: Form,
+    only: &dyn Fn(&Agent) -> bool,
+    text: &dyn Fn(&StatusAnswer) -> String,
+) -> Result<i32, CliError> {
+    // Before any thread starts: an ended view puts the terminal back.
+    let signals = if form == Form::Screen { Some(super::follow::catch()?) } else { None };
+    let mut follow: Follow<'_, Input> = Follow::begin(ctx, Question::default(), true)?;
+    if let Some(why) = follow.polls_because() {
+        s.ui.warn(&format!("looking every few seconds, for {why}"));
+    }
+    let mut changed = BTreeSet::new();
+    let mut screen = match signals {
+        Some(signals) => Some(Screen::open(s, follow.sender(), end_of(signals))?),
+        None => None,
+    };
+    let mut before: Option<StatusAnswer> = None;
+    let mut look = true;
+    loop {
+        if look {
+            let (inv, summary) = follow.summary(&changed)?;
+            let base = super::commands::base_name(ctx);
+            let answer = status_with(ctx, &inv, only, base, &summary)?;
+            match (&mut screen, form) {
+                (Some(screen), _) => screen.show(&answer, summary)?,
+                (None, Form::Json) => tell(s, before.as_ref(), &answer)?,
+                (None, _) if before.as_ref() != Some(&answer) => {
+                    let gap = if before.is_some() { "\n" } else { "" };
+                    s.ui.out(&format!("{gap}{}", text(&answer)))?;
+                }
+                (None, _) => {}
+            }
+            before = Some(answer);
+        }
+        let woken = follow.wait(Some(TICK));
+        look = woken.beside || !woken.trees.is_empty() || (screen.is_some() && woken.others.is_empty());
+        changed = woken.trees;
+        for input in woken.others {
+            let Some(screen) = &mut screen else { continue };
+            match input {
+                Input::End(signal) => return Ok(128 + signal),
+                Input::Terminal(event) => {
+                    if screen.input(&event)? {
+                        return Ok(code::DONE);
+                    }
+                    // What was typed there may have changed everything.
+                    look |= screen.was_left();
+                }
+            }
+        }
+    }
+}
+
+/// Waits for a signal that ends the view.
+fn end_of(signals: Signals) -> impl FnMut() -> i32 + Send + 'static {
+    move || loop {
+        signals.wait(60_000);
+        for w in signals.take() {
+            if let Wake::End(signal) = w {
+                return signal as i32;
+            }
+        }
+    }
+}
+
+/// A whole answer first, then those that changed.
+fn tell(s: &Session, before: Option<&StatusAnswer>, now: &StatusAnswer) -> Result<(), CliError> {
+    let Some(before) = before else {
+        let mut line = serde_json::to_value(now).expect("plain JSON");
+        line["kind"] = json!("snapshot");
+        return s.ui.json(&line);
+    };
+    fn by_id(a: &StatusAnswer) -> BTreeMap<&str, &AgentAnswer> {
+        a.agents.iter().map(|a| (a.id.as_str(), a)).collect()
+    }
+    let (then, here) = (by_id(before), by_id(now));
+    let changed: Vec<&AgentAnswer> =
+        now.agents.iter().filter(|a| then.get(a.id.as_str()).is_none_or(|b| *b != *a)).collect();
+    let gone: Vec<&str> =
+        before.agents.iter().filter(|a| !here.contains_key(a.id.as_str())).map(|a| a.name.0.as_str()).collect();
+    let rest = before.checkouts != now.checkouts || before.holds != now.holds || before.batches != now.batches;
+    if changed.is_empty() && gone.is_empty() && !rest {
+        return Ok(());
+    }
+    s.ui.json(&json!({
+        "version": 1, "kind": "change", "agents": changed, "gone": gone,
+        "checkouts": now.checkouts, "batches": now.batches, "holds": now.holds,
+    }))
+}

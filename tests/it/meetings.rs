@@ -1,0 +1,377 @@
+//! `overlap`, `check` and the overlap of `status`, as their users see them.
+
+use crate::support::{Env, Repo, tree_state};
+use serde_json::{Value, json};
+
+const PARSER: &str = "\
+fn parse(a: u8) -> u8 {
+    let x = a;
+    let y = x;
+    let z = y;
+    let w = z;
+    let v = w;
+    let u = v;
+    let t = u;
+    t
+}
+
+fn far() {}
+fn away() {}
+fn from() {}
+fn it() {}
+fn ours() {}
+fn all() {}
+";
+
+/// A repository with `src/a.rs` and environments of these names.
+fn repo<'e>(env: &'e Env, names: &[&str]) -> Repo<'e> {
+    let repo = env.repo("shop");
+    repo.write("src/a.rs", PARSER);
+    repo.write("src/b.rs", "fn main() {}\n");
+    repo.write("Cargo.lock", "# lock\n");
+    repo.commit("base");
+    for n in names {
+        repo.agent(n);
+    }
+    repo
+}
+
+/// Replaces text in a file of an environment.
+fn edit(repo: &Repo<'_>, name: &str, path: &str, from: &str, to: &str) {
+    let tree = repo.worktree(name);
+    let text = tree.read(path);
+    assert!(text.contains(from), "{text}");
+    tree.write(path, text.replacen(from, to, 1));
+}
+
+fn overlap(repo: &Repo<'_>, args: &[&str]) -> Value {
+    let args: Vec<&str> = ["overlap", "--json"].iter().chain(args).copied().collect();
+    repo.agents(&args).ok().json()
+}
+
+/// `a b level` of each pair.
+fn pairs(answer: &Value) -> Vec<String> {
+    let word = |v: &Value| v.as_str().unwrap_or("unknown").to_owned();
+    let all = answer["pairs"].as_array().unwrap();
+    all.iter().map(|p| format!("{} {} {}", word(&p["a"]), word(&p["b"]), word(&p["level"]))).collect()
+}
+
+#[test]
+fn each_level_has_its_name_before_anything_is_committed() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two", "three", "four", "five"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "    t\n", "    t + 1\n");
+    edit(&repo, "three", "src/a.rs", "let x = a;", "let x = a + 2;");
+    edit(&repo, "four", "src/a.rs", "fn far() {}", "fn far() { 1 }");
+    edit(&repo, "five", "src/a.rs", "fn all() {}", "fn all() { 1 }");
+    let answer = overlap(&repo, &[]);
+    let expected = [
+        "one three conflict",
+        "one two symbol",
+        "two three symbol",
+        "two four near",
+        "four five file",
+        "one five file",
+        "one four file",
+        "three five file",
+        "three four file",
+        "two five file",
+    ];
+    assert_eq!(pairs(&answer), expected, "{answer:#}");
+    let worst = &answer["pairs"][0]["paths"][0];
+    assert_eq!(
+        (&worst["path"], &worst["kind"], &worst["a_lines"], &worst["b_lines"], &worst["symbol"]),
+        (&json!("src/a.rs"), &json!("content"), &json!([[2, 2]]), &json!([[2, 2]]), &json!("parse"))
+    );
+    let text = repo.agents(&["overlap", "one"]).ok().stdout;
+    assert!(text.starts_with("conflict one and three\n  src/a.rs:2 and :2  conflict content 'parse'\n"), "{text}");
+    assert!(!text.contains("four and five"), "{text}");
+    let lines = repo.agents(&["overlap", "--porcelain", "four", "five"]).ok().stdout;
+    assert_eq!(lines, "file\t-\tfour\tfive\tsrc/a.rs\n");
+    repo.agents(&["overlap", "--exit-code"]).code(1);
+    repo.agents(&["overlap", "four", "five", "--fail-on", "near"]).ok();
+    repo.agents(&["overlap", "four", "five", "--fail-on", "file"]).code(1);
+    repo.agents(&["overlap", "--exit-code", "--", "src/b.rs"]).ok();
+    repo.agents(&["overlap", "nobody"]).code(128);
+    repo.agents(&["overlap", "--fail-on", "none"]).code(129);
+}
+
+#[test]
+fn asking_left_traces() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    let state = || {
+        let mut all = tree_state(&repo.common_dir());
+        all.retain(|p, _| !String::from_utf8_lossy(p).contains("agents/cache"));
+        (all, tree_state(repo.worktree("one").path()), repo.git(&["count-objects", "-v"]))
+    };
+    let before = state();
+    assert_eq!(pairs(&overlap(&repo, &["--order"])), ["one two conflict"]);
+    repo.agents(&["check", "src"]).code(1);
+    repo.status();
+    assert_eq!(before, state());
+}
+
+#[test]
+fn changing_what_another_begins_to_use_is_seen_across_files() {
+    let env = Env::new();
+    let repo = repo(&env, &["changes", "uses", "neither"]);
+    edit(&repo, "changes", "src/a.rs", "a: u8", "a: u16");
+    edit(&repo, "uses", "src/b.rs", "fn main() {}", "fn main() { parse(1); }");
+    repo.worktree("neither").write("src/c.rs", "fn other() { far() }\n");
+    let answer = overlap(&repo, &[]);
+    assert_eq!(pairs(&answer), ["changes uses symbol"]);
+    let path = &answer["pairs"][0]["paths"][0];
+    assert_eq!(
+        (&path["path"], &path["other_path"], &path["symbol"]),
+        (&json!("src/a.rs"), &json!("src/b.rs"), &json!("parse"))
+    );
+    // By name it decides no exit code but that of its own level.
+    repo.agents(&["overlap", "--fail-on", "conflict"]).ok();
+}
+
+#[test]
+fn lock_files_and_migrations_come_with_what_to_do() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    for (name, n) in [("one", "1"), ("two", "2")] {
+        let tree = repo.worktree(name);
+        tree.write("Cargo.lock", format!("# lock {n}\n"));
+        tree.write(format!("app/migrations/0007_add_{name}.py"), n);
+    }
+    let answer = overlap(&repo, &[]);
+    let hints: Vec<&str> =
+        answer["pairs"][0]["paths"].as_array().unwrap().iter().filter_map(|p| p["hint"].as_str()).collect();
+    assert_eq!(hints.len(), 2, "{answer:#}");
+    assert!(hints.iter().any(|h| h.contains("'cargo update --workspace' writes it again")), "{hints:?}");
+    assert!(hints.iter().any(|h| h.contains("migration number 7")), "{hints:?}");
+}
+
+#[test]
+fn you_are_a_party_and_so_is_a_worktree_of_nobody() {
+    let env = Env::new();
+    let repo = repo(&env, &["one"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    assert_eq!(pairs(&overlap(&repo, &[])), [""; 0]);
+    repo.write("src/a.rs", PARSER.replace("let x = a;", "let x = a + 9;"));
+    repo.git(&["worktree", "add", "-q", "-b", "mine", "../mine"]);
+    let mine = Repo::at(&env, repo.path().parent().unwrap().join("mine"));
+    assert_eq!(pairs(&overlap(&repo, &[])), ["one checkout:shop conflict"]);
+    mine.write("src/a.rs", PARSER.replace("    t\n", "    t - 1\n"));
+    let answer = overlap(&repo, &[]);
+    assert!(pairs(&answer).contains(&"one checkout:mine symbol".to_owned()), "{answer:#}");
+    assert_eq!(repo.status()["checkouts"][0]["overlap"]["level"], "conflict");
+}
+
+#[test]
+fn the_work_of_colleagues_counts_where_it_is_asked_for() {
+    let env = Env::new();
+    let repo = repo(&env, &["one"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    repo.git(&["switch", "-q", "-c", "theirs"]);
+    repo.write("src/a.rs", PARSER.replace("let x = a;", "let x = 9;"));
+    let tip = repo.commit("theirs");
+    repo.git(&["update-ref", "refs/remotes/origin/theirs", &tip]);
+    repo.git(&["update-ref", "refs/remotes/origin/main", "main"]);
+    repo.git(&["switch", "-q", "main"]);
+    assert_eq!(pairs(&overlap(&repo, &[])), [""; 0]);
+    let answer = overlap(&repo, &["--remotes"]);
+    assert_eq!(pairs(&answer), ["one origin/theirs conflict"]);
+    assert!(answer["agents"].as_array().unwrap().iter().all(|a| a["name"] != "origin/main"), "{answer:#}");
+    assert_eq!(pairs(&overlap(&repo, &["theirs"])), ["one theirs conflict"], "a branch is named");
+    repo.agents(&["overlap", "theirs", "--fail-on", "conflict"]).code(1);
+}
+
+#[test]
+fn rivals_raise_no_alarm_and_one_of_them_lands() {
+    let env = Env::new();
+    let repo = repo(&env, &[]);
+    let edit = "RUN: sed -i 's/let x = a;/let x = 7;/' src/a.rs\nCOMMIT: changed";
+    repo.agents(&["run", "-q", "-a", "scripted*2", edit]).code(0);
+    let answer = overlap(&repo, &["--order"]);
+    assert_eq!(pairs(&answer), [""; 0], "{answer:#}");
+    let order = answer["order"].as_array().unwrap();
+    assert_eq!((order.len(), order[0]["instead_of"].as_array().unwrap().len()), (1, 1), "{answer:#}");
+}
+
+#[test]
+fn landing_on_the_base_as_it_is_now_is_judged_too() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/b.rs", "fn main() {}", "fn main() { 1 }");
+    repo.write("src/a.rs", PARSER.replace("let x = a;", "let x = 3;"));
+    repo.commit("the base moved on");
+    let answer = overlap(&repo, &[]);
+    let with_base: Vec<(&str, &str)> = answer["with_base"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| (w["agent"].as_str().unwrap(), w["level"].as_str().unwrap()))
+        .collect();
+    assert_eq!(with_base, [("one", "conflict"), ("two", "none")]);
+    let text = repo.agents(&["overlap", "--fail-on", "conflict"]).code(1).stdout;
+    assert_eq!(text, "one with main: conflict in src/a.rs\n");
+}
+
+#[test]
+fn what_cannot_be_read_was_called_free() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two", "three"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    // Larger than anybody holds in memory for a listing.
+    for name in ["one", "two"] {
+        let file = std::fs::File::create(repo.worktree(name).join("big.bin")).unwrap();
+        file.set_len((16 << 20) + 1).unwrap();
+    }
+    std::fs::remove_file(repo.worktree("three").join(".git")).unwrap();
+    let answer = overlap(&repo, &[]);
+    let all = pairs(&answer);
+    assert!(all.contains(&"one two unknown".to_owned()), "{answer:#}");
+    let three = answer["agents"].as_array().unwrap().iter().find(|a| a["name"] == "three").unwrap();
+    assert!(three["unknown"].is_string(), "{answer:#}");
+    repo.agents(&["overlap", "one", "two", "--fail-on", "conflict"]).code(1);
+    assert_eq!(repo.status_of("two")["overlap"], json!({ "level": null, "with": [], "unknown": ["one", "three"] }));
+}
+
+#[test]
+fn an_assistant_asks_before_it_edits() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two", "three"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    repo.worktree("two").commit("done");
+    edit(&repo, "three", "src/b.rs", "fn main() {}", "fn main() { 1 }");
+    let one = repo.worktree("one");
+    let answer = one.agents(&["check", "--json", "src/a.rs", "src/b.rs", "src/new.rs"]).code(1).json();
+    assert_eq!(answer["agent"], "one");
+    let touched = |i: usize| answer["paths"][i]["touched_by"].clone();
+    assert_eq!(touched(0), json!([{ "agent": "two", "level": "conflict", "lines": [[2, 2]], "committed": true }]));
+    assert_eq!(touched(1), json!([{ "agent": "three", "level": "file", "lines": [[1, 1]], "committed": false }]));
+    assert_eq!(touched(2), json!([]));
+    one.agents(&["check", "src/new.rs"]).ok();
+    one.agents(&["check", "--fail-on", "near", "src/b.rs"]).ok();
+    let below = one.agents_in(&one.join("src"), &["check", "b.rs"]).code(1).stdout;
+    assert_eq!(below, "src/b.rs: file, three at lines 1, not committed yet\n");
+    one.agents(&["check", "../../elsewhere"]).code(128);
+}
+
+#[test]
+fn the_hook_of_claude_asks_denies_tells_and_never_stands_in_the_way() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two", "three"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    edit(&repo, "three", "src/b.rs", "fn main() {}", "fn main() { 1 }");
+    let one = repo.worktree("one");
+    let ask = |file: &str| {
+        let call = json!({ "tool_name": "Edit", "cwd": one.path(), "tool_input": { "file_path": one.join(file) } });
+        one.agents_input(&["check", "--hook", "claude"], call.to_string()).ok()
+    };
+    let decision = |file: &str| {
+        let answer: Value = serde_json::from_str(&ask(file).stdout).unwrap();
+        answer["hookSpecificOutput"].clone()
+    };
+    assert_eq!(decision("src/a.rs")["permissionDecision"], "ask");
+    assert!(decision("src/a.rs")["permissionDecisionReason"].as_str().unwrap().contains("conflict, two at lines 2"));
+    for (how, word) in [("deny", json!("deny")), ("tell", Value::Null)] {
+        repo.git(&["config", "--global", "agents.checkConflict", how]);
+        assert_eq!(decision("src/a.rs")["permissionDecision"], word);
+    }
+    let near = decision("src/b.rs");
+    assert_eq!(near["permissionDecision"], Value::Null);
+    assert!(near["additionalContext"].as_str().unwrap().contains("three"), "{near}");
+    assert_eq!(ask("src/new.rs").stdout, "");
+    for input in ["", "{", "[]", r#"{"tool_input":{"file_path":"/etc/passwd"}}"#, r#"{"tool_input":{"command":"ls"}}"#]
+    {
+        assert_eq!(one.agents_input(&["check", "--hook", "claude"], input).ok().stdout, "", "{input}");
+    }
+    std::fs::write(repo.common_dir().join("HEAD"), "garbage").unwrap();
+    ask("src/a.rs");
+}
+
+#[test]
+fn one_save_is_told_once_when_it_comes_and_when_it_goes() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    let watch = repo.spawn(&["overlap", "--watch", "--json"]);
+    let lines = |n: usize| {
+        env.until(&format!("{n} lines"), || {
+            let text = watch.stdout();
+            let all: Vec<Value> = text.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+            (all.len() >= n).then_some(all)
+        })
+    };
+    // Somebody begins to look before the others begin to change: the first answer has no pair and prints nothing.
+    env.until("the watches", || {
+        let is_told = |pid: &i32| {
+            let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            fds.into_iter().any(|f| std::fs::read_link(f.path()).is_ok_and(|l| l.to_string_lossy().contains("inotify")))
+        };
+        env.processes().iter().any(|(pid, _)| is_told(pid))
+    });
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    let first = lines(1);
+    assert_eq!(
+        (&first[0]["version"], &first[0]["kind"], &first[0]["level"]),
+        (&json!(1), &json!("pair"), &json!("conflict"))
+    );
+    // A new environment takes part without anybody starting anew.
+    repo.agent("late");
+    edit(&repo, "late", "src/a.rs", "    t\n", "    t + 1\n");
+    let then = lines(3);
+    assert!(then[1..].iter().all(|l| l["level"] == "symbol" && l["b"] == "late"), "{then:#?}");
+    repo.worktree("two").write("src/a.rs", PARSER);
+    let gone = lines(5);
+    let names: Vec<_> = gone[3..].iter().map(|l| (l["kind"].as_str().unwrap(), l["a"].as_str().unwrap())).collect();
+    assert_eq!(names.len(), 2, "{gone:#?}");
+    assert!(names.contains(&("gone", "one")) && names.contains(&("gone", "two")), "{gone:#?}");
+    watch.signal(nix::sys::signal::Signal::SIGTERM);
+    watch.finish(&env).code(143);
+}
+
+#[test]
+fn where_there_are_no_events_it_looks_by_itself_and_says_so() {
+    let env = Env::new();
+    let repo = repo(&env, &["one"]);
+    repo.git(&["config", "--global", "agents.watchPoll", "true"]);
+    let watch = repo.spawn(&["status", "--watch", "--json"]);
+    env.until("a snapshot", || watch.stdout().contains(r#""kind":"snapshot""#));
+    assert!(watch.stderr().contains("looking every few seconds"), "{}", watch.stderr());
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    env.until("a change", || watch.stdout().contains(r#""kind":"change""#));
+    watch.signal(nix::sys::signal::Signal::SIGINT);
+    watch.finish(&env).code(130);
+}
+
+#[test]
+fn the_full_screen_shows_who_meets_whom_and_leaves_the_terminal_as_it_was() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    let session = format!("git-agents-test-{}", std::process::id());
+    let tmux = |args: &[&str]| {
+        let mut c = env.command("tmux", repo.path());
+        c.args(["-L", &session, "-f", "/dev/null"]).args(args);
+        crate::support::env::run(c, b"")
+    };
+    let line = "stty -a > before; git agents status --watch; echo \"ended $?\"; stty -a > after; sleep 60";
+    tmux(&["new-session", "-d", "-x", "120", "-y", "24", line]).ok();
+    let screen = || tmux(&["capture-pane", "-p"]).ok().stdout;
+    env.until("the agents", || screen().contains("2 agents on main") && screen().contains("conflict"));
+    tmux(&["send-keys", "j", "s"]).ok();
+    env.until("a question", || screen().contains("stop 'two'? y/n"));
+    tmux(&["send-keys", "n"]).ok();
+    env.until("no question", || !screen().contains("y/n"));
+    tmux(&["send-keys", "q"]).ok();
+    env.until("the end", || screen().contains("ended 0"));
+    assert!(!screen().contains("q quit"), "{}", screen());
+    env.until("both", || repo.join("after").exists() && !repo.read("after").is_empty());
+    assert_eq!(repo.read("before"), repo.read("after"));
+    tmux(&["kill-server"]).ok();
+}
