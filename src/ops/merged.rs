@@ -25,7 +25,7 @@ pub struct Merged {
     pub landed: Vec<Name>,
     pub left_out: Vec<LeftOut>,
     /// `null` where there is no test command.
-    pub tests: Option<Tests>,
+    pub tests: Option<MergedTests>,
 }
 
 /// A branch that is no part of it.
@@ -41,7 +41,7 @@ pub struct LeftOut {
 /// What the test command says of it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "documented in the manual's table of report fields")]
-pub struct Tests {
+pub struct MergedTests {
     pub command: String,
     /// `null` where it could not be told; `reason` says why.
     pub passed: Option<bool>,
@@ -139,10 +139,10 @@ struct Bisection<'a, 'c> {
 
 impl Bisection<'_, '_> {
     /// All of it; where that fails the base alone, and then halves.
-    fn run(mut self) -> Result<Tests> {
+    fn run(mut self) -> Result<MergedTests> {
         let all = self.trees.len() - 1;
         let whole = self.test(all)?;
-        let mut out = Tests {
+        let mut out = MergedTests {
             command: self.check.shown(),
             passed: whole.passed,
             exit_code: whole.exit_code,

@@ -272,10 +272,16 @@ fn chain(base_name: &str, base: &Oid, sides: &[Side], steps: &[Step]) -> Chain {
             out.landed.push(Landed { name: name(step.side), tip: tip.clone(), tree: tree.clone() });
             continue;
         }
-        let with: Vec<String> = step.conflicts_with_landed.iter().map(|i| format!("'{}'", name(*i))).collect();
+        let with: Vec<String> = step
+            .conflicts_with_landed
+            .iter()
+            .map(|i| name(*i))
+            .filter(|n| out.landed.iter().any(|l| l.name == *n))
+            .map(|n| format!("'{n}'"))
+            .collect();
         let reason = match &step.unknown {
             Some(why) => format!("whether it merges is unknown: {why}"),
-            None if with.is_empty() => format!("it conflicts with '{}'", short_ref(base_name)),
+            None if with.is_empty() => format!("it conflicts with '{}' and what is on it", short_ref(base_name)),
             None => format!("it conflicts with {}", with.join(", ")),
         };
         let paths = step.stops.iter().map(|p| JsonPath::from(p.as_slice())).collect();

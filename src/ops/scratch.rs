@@ -139,7 +139,10 @@ fn top(ctx: &Context) -> PathBuf {
 
 fn take_away(ctx: &Context, held: &Held, dir: &Path) -> Result<()> {
     if let Some(made) = read_json::<Made>(&dir.join("made.json")) {
-        unfinished::undo(ctx, held, &stand_in(dir, &made), Since::Now)?;
+        let reg = stand_in(dir, &made);
+        // First of all git forgets it: it never lists a worktree that is half gone.
+        unfinished::put_admins_aside(ctx, &reg)?;
+        unfinished::undo(ctx, held, &reg, Since::Now)?;
     }
     // Its notes go last: without them nobody would know what it was.
     unfinished::remove(dir)

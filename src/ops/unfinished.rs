@@ -194,6 +194,11 @@ fn check_foreign(ctx: &Context, reg: &Registration, path: &Path) -> Result<()> {
     }
 }
 
+/// What git knows of the creation `reg` out of its sight: for a tree that is recognised without it.
+pub(super) fn put_admins_aside(ctx: &Context, reg: &Registration) -> Result<()> {
+    admins(ctx, reg)?.iter().try_for_each(|admin| put_aside(ctx, admin))
+}
+
 /// Out of git's sight in one step, then away; what a kill leaves of it is cleared with the private git dirs.
 fn put_aside(ctx: &Context, admin: &Path) -> Result<()> {
     let top = ctx.repo().agents_dir().join("sterile");

@@ -1,5 +1,6 @@
 //! The merged result: what merges clean may still break together, and nobody sees the place where that was found out.
 
+use crate::kill::{Case, sweep};
 use crate::support::{Before, Env, Repo, env::Background, repo_invariants};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -240,4 +241,36 @@ fn a_kill_in_the_middle_of_a_test_leaves_nothing_after_the_next_command() {
     before.still_holds(&repo);
     nothing_is_left(&repo);
     merged(&repo, "test -e c.txt", 0);
+}
+
+const UNDER_THE_KNIFE: Case = Case {
+    name: "report --merged",
+    args: &["report", "--merged", "--all", "--test", "test -e a.txt"],
+    prepare: |repo| {
+        for (name, file) in [("a", "a.txt"), ("b", "src/b.txt")] {
+            let place = repo.agent(name);
+            place.write(file, "changed\n");
+            place.commit(name);
+        }
+    },
+    again: |lab, what| {
+        let out = lab.repo.agents(UNDER_THE_KNIFE.args).ok();
+        assert!(out.stdout.contains("merges clean, passes"), "{what}: {out}");
+    },
+    same: |repo| {
+        nothing_is_left(repo);
+        let notes = repo.git(&["notes", "--ref=agents-tests", "list"]);
+        notes.lines().map(|l| l.split(' ').next_back().unwrap().to_owned() + "\n").collect()
+    },
+};
+
+#[test]
+fn a_killed_test_of_the_merged_result_left_a_worktree_of_nobodys() {
+    assert!(sweep(&UNDER_THE_KNIFE, 11, 37) > 3);
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_every_kill_point_of_the_merged_result() {
+    eprintln!("report --merged: {} kill points, 0 violations", sweep(&UNDER_THE_KNIFE, 0, 1));
 }

@@ -42,7 +42,7 @@ fn the_example_files_are_read_and_name_every_table() {
         project::parse(example.as_bytes(), "README.md").unwrap();
     }
     let all = examples.concat();
-    for table in ["[worktree]", "[setup]", "[limits]", "[assistants.", "[cleanup]"] {
+    for table in ["[worktree]", "[setup]", "[test]", "[limits]", "[assistants.", "[cleanup]"] {
         assert!(all.contains(table), "{table}");
     }
 }

@@ -16,6 +16,7 @@ use crate::ops::report::{AgentReport, Report, Verdict};
 use crate::ops::select::Match;
 use crate::ops::{Context, Loaded};
 use crate::runtime::signals::Signals;
+use clap::builder::NonEmptyStringValueParser;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,7 @@ pub struct Args {
     #[arg(long)]
     merged: bool,
     /// The test command, a line for the shell; without it that of the tasks, or of '[test]' in .git-agents.toml
-    #[arg(long, value_name = "CMD", requires = "merged")]
+    #[arg(long, value_name = "CMD", requires = "merged", value_parser = NonEmptyStringValueParser::new())]
     test: Option<String>,
     /// text or json
     #[arg(long, value_name = "F", default_value = "text")]

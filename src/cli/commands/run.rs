@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "P")]
     permission: Option<Permission>,
     /// The command that tests their work, a line for the shell
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, value_name = "CMD", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     test: Option<String>,
     /// At the end merge all that merges clean and test the result, as 'report --merged' does
     #[arg(long, conflicts_with = "detach")]
@@ -400,7 +400,7 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
                 let t = &i.planned.task;
                 serde_json::json!({
                     "name": t.name, "title": t.title, "branch": t.branch_short(), "base": t.base_short(), "base_commit": t.base_commit,
-                    "assistant": t.assistant, "permission": t.permission, "worktree": i.planned.path,
+                    "assistant": t.assistant, "permission": t.permission, "test": t.test, "worktree": i.planned.path,
                     "after": i.after.iter().map(|a| batch.items[*a].planned.task.name.clone()).collect::<Vec<_>>(),
                 })
             })

@@ -57,6 +57,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     line("assistant", x.assistant.clone().unwrap_or_default());
     line("model", x.model.clone().unwrap_or_default());
     line("permission", format!("{:?}", x.permission).to_lowercase());
+    line("test", a.task.test.clone().unwrap_or_default());
     line("batch", x.batch.map(|b| format!("{b}, task {}", x.number.unwrap_or(0))).unwrap_or_default());
     line("after", x.after.join(", "));
     line("state", x.run.state.map(|st| st.to_string()).unwrap_or_else(|| "no assistant was started".into()));
