@@ -66,7 +66,8 @@ pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
         tracing::debug!(%e, "the program reads this worktree");
         None
     });
-    let changes = seen.as_ref().map(|s| s.changes.clone());
+    // Where conversions decide, git says what is modified.
+    let changes = seen.as_ref().filter(|s| s.doubted.is_empty()).map(|s| s.changes.clone());
     let tree = match seen.filter(|s| is_plain(store, s)) {
         Some(seen) if !seen.changes.conflicted.is_empty() => None,
         Some(seen) => match edits(store, place, &seen, &mut doubtful)? {
