@@ -57,6 +57,7 @@ its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
 tidy up    rm          removes environments, into the trash
            restore     brings a removed one back
+           doctor      what is wrong, and what mends it
 set up     trust       approves the commands of .git-agents.toml
            shell-init  the function 'agents' for bash, zsh or fish
 
@@ -93,6 +94,7 @@ enum Command {
     Restore(commands::restore::Args),
     #[command(hide = true)]
     Undo(commands::restore::UndoArgs),
+    Doctor(commands::doctor::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
     #[command(hide = true, alias = "switch")]
@@ -228,6 +230,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Rm(a) => commands::rm::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),
+        Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),
         Command::Cd(a) => commands::shell_init::cd(s, &a),
