@@ -174,7 +174,6 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     if unfinished::is_unfinished(&a.reg) {
         unfinished::heal_locks(ctx, &a.reg)?;
     }
-    a.run.end_left_over(std::time::Duration::from_secs(5));
     let (deleted, stays) = take_away(ctx, &held, a, branch, options, facts.stands.as_deref())?;
     let because =
         if wanted && !deleted { vec![stays.unwrap_or_else(|| "it moved, or is in use".to_owned())] } else { because };
@@ -398,14 +397,8 @@ pub(super) fn write_entry(dir: &Path, record: &Entry) -> Result<()> {
 
 /// All trash entries, oldest first, with their folders; damaged ones as far as they can be told.
 pub fn entries(ctx: &Context) -> Vec<(PathBuf, Entry)> {
-    let top = ctx.repo().agents_dir().join("trash");
-    let mut out: Vec<(PathBuf, Entry)> = std::fs::read_dir(top)
-        .into_iter()
-        .flatten()
-        .filter_map(std::result::Result::ok)
-        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
-        .filter_map(|e| Some((e.path(), entry(ctx, &e.path())?)))
-        .collect();
+    let folders = super::trash::folders(ctx).into_iter();
+    let mut out: Vec<(PathBuf, Entry)> = folders.filter_map(|dir| Some((dir.clone(), entry(ctx, &dir)?))).collect();
     out.sort_by(|a, b| a.1.at.cmp(&b.1.at));
     out
 }

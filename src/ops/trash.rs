@@ -73,7 +73,27 @@ pub(super) fn rebuilt(ctx: &Context, dir: &Path, why: String) -> Entry {
     }
 }
 
-/// `20260101t120000z-<slug>-<hex>`.
+/// Whether a folder is called as entries of ours are, `20260101t120000z-<slug>-<hex>`: anything else in the trash is
+/// somebody else's, and neither touched nor in the way.
+pub(super) fn is_label(name: &std::ffi::OsStr) -> bool {
+    let Some((time, rest)) = name.to_str().and_then(|n| n.split_once('-')) else { return false };
+    let digits = |s: &str, n: usize| s.len() == n && s.bytes().all(|b| b.is_ascii_digit());
+    let is_time = time
+        .strip_suffix('z')
+        .and_then(|t| t.split_once('t'))
+        .is_some_and(|(day, hour)| digits(day, 8) && digits(hour, 6));
+    is_time
+        && rest.rsplit_once('-').is_some_and(|(_, hex)| hex.len() == 8 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// The folders of the trash that are ours by their name.
+pub(super) fn folders(ctx: &Context) -> Vec<PathBuf> {
+    let top = ctx.repo().agents_dir().join("trash");
+    let all = std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok);
+    all.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()) && is_label(&e.file_name())).map(|e| e.path()).collect()
+}
+
+/// The slug in such a name.
 fn slug_of(label: &str) -> String {
     let rest = label.split_once('-').map_or(label, |(_, r)| r);
     rest.rsplit_once('-').map_or(rest, |(slug, _)| slug).to_owned()

@@ -456,3 +456,28 @@ fn the_parent_folder_was_gone() {
     assert_eq!(at.git(&["status", "--porcelain"]), "");
     assert!(Path::new(at.path()).is_dir());
 }
+
+#[test]
+fn a_stray_file_in_the_trash_blocked_every_command() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agent("k");
+    repo.agents(&["rm", "k"]).ok();
+    let trash = repo.common_dir().join("agents/trash");
+    let label = "20260101t120000z-mine-0a1b2c3d";
+    std::fs::write(trash.join(".DS_Store"), "x").unwrap();
+    std::fs::create_dir(trash.join("empty")).unwrap();
+    std::fs::create_dir_all(trash.join("full/folder")).unwrap();
+    std::fs::create_dir_all(trash.join(label).join("folder")).unwrap();
+    std::fs::write(trash.join("20260101t120000z-file-0a1b2c3d"), "x").unwrap();
+    symlink(repo.path(), trash.join("20260101t120000z-link-0a1b2c3d")).unwrap();
+    let before = tree_state(&trash);
+    repo.agent("other");
+    repo.agents(&["restore", "--list"]).ok();
+    assert_same_tree(&before, &tree_state(&trash));
+    repo.agents(&["restore", "k"]).ok();
+    repo.agents(&["rm", "other"]).ok();
+    for stays in [".DS_Store", "empty", "full/folder", label, "20260101t120000z-link-0a1b2c3d"] {
+        assert!(trash.join(stays).symlink_metadata().is_ok(), "{stays}");
+    }
+}
