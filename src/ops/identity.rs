@@ -1,9 +1,11 @@
 //! Which worktree belongs to which agent, for certain: token, links and lock, never a path alone.
 
+use super::record::RunDir;
 use super::{Context, Error, Result};
 use crate::git::state::Registration;
 use crate::git::{refs, worktree};
 use crate::model::agent::AgentId;
+use crate::model::text::shell_word;
 use crate::place::files as take;
 use crate::runtime::{files, process};
 use std::path::Path;
@@ -63,8 +65,18 @@ pub fn unlock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
     Ok(())
 }
 
+/// Refuses where this repository is a copy of one in which the run goes on: its processes and its worktree are not ours.
+pub fn check_original(run: &RunDir, reg: &Registration) -> Result<()> {
+    let Some(original) = run.copied_from() else { return Ok(()) };
+    Err(Error::refused(
+        format!("this repository is a copy; '{}' runs in '{}'", reg.name, original.display()),
+        format!("nothing was touched; 'git -C {} agents status' shows it", shell_word(&original.to_string_lossy())),
+    ))
+}
+
 /// Refuses to begin beside a run that lives though its lock is gone: somebody deleted the folder of it.
 pub fn check_alone(ctx: &Context, reg: &Registration) -> Result<()> {
+    check_original(&RunDir::of(&ctx.state, &reg.id), reg)?;
     let reason = entry_of(ctx, reg)?.and_then(|e| e.locked);
     let owner = reason.and_then(|r| parse_lock_reason(&r)).filter(|(id, _)| *id == reg.id).map(|(_, owner)| owner);
     match owner.filter(|o| *o != process::me() && o.is_alive()) {

@@ -11,6 +11,7 @@ use crate::git::{refs, worktree};
 use crate::model::agent::{BranchState, Oid, Origin, RunState, Zombie};
 use crate::model::event::{Journal, Kind};
 use crate::model::task::{Task, short_ref};
+use crate::model::units::count;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -307,6 +308,18 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
     let link = a.entry.as_ref().map(worktree::Entry::link);
     let mut zombie = None;
     let live = a.run.is_alive()?;
+    if !live && a.state() == Some(RunState::Dead) {
+        let left: Vec<String> = a.run.left_over().iter().map(super::safe::shown).collect();
+        if !left.is_empty() {
+            findings.push(format!(
+                "{} of its run still {}: {}; 'git agents stop {}' ends what is left",
+                count(left.len(), "process"),
+                if left.len() == 1 { "works" } else { "work" },
+                left.join(", "),
+                a.reg.name.typed()
+            ));
+        }
+    }
     let stale = super::moved::stale(ctx, a);
     match (&a.entry, &link) {
         (Some(_), _) if stale.is_some() => {

@@ -23,6 +23,8 @@ pub struct Facts {
     pub adopted: bool,
     /// A supervisor or a person holds its lock.
     pub live: bool,
+    /// Processes of its run that outlived their supervisor: pid and command.
+    pub at_work: Vec<String>,
     /// Whoever else stands in its directory: pid and command.
     pub visitors: Vec<String>,
     /// Locked by a person: the reason.
@@ -101,6 +103,12 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
             format!("'git agents rm --stop {}' ends it first", shell_word(name)),
         );
     }
+    if !facts.at_work.is_empty() {
+        return refuse(
+            format!("processes of the run of '{name}' are alive: {}", facts.at_work.join(", ")),
+            format!("'git agents rm --stop {}' ends them first", shell_word(name)),
+        );
+    }
     // Nothing of theirs is touched then, so that nothing else stands in the way.
     if facts.adopted && !allowed.force {
         return Verdict::Release;
@@ -165,6 +173,10 @@ fn summary(paths: &[String]) -> String {
 /// Gathers the facts about one agent. What cannot be found out is said in the facts.
 pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -> Result<Facts> {
     let mut f = Facts { adopted: a.task.origin == Origin::Adopt, live: a.run.is_alive()?, ..Facts::default() };
+    if !f.live {
+        super::identity::check_original(&a.run, &a.reg)?;
+        f.at_work = a.run.left_over().iter().map(shown).collect();
+    }
     f.branch_gone = a.tip.is_none();
     f.fresh = !has_own_commit(ctx, inv, a);
     f.landed = !f.fresh && landed(ctx, inv, a)?.is_some();
@@ -201,12 +213,15 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
             Ok(files) => f.left_over = files,
             Err(e) => f.unknown = Some(e.to_string()),
         }
-        f.visitors = process::standing_in(&entry.path)
-            .into_iter()
-            .map(|(id, _)| format!("{} (pid {})", process::command_line(id.pid), id.pid))
-            .collect();
+        f.visitors = process::standing_in(&entry.path).iter().map(|(id, _)| shown(id)).collect();
     }
     Ok(f)
+}
+
+/// A process in words.
+pub fn shown(id: &process::Identity) -> String {
+    let command = crate::model::text::safe_line(process::command_line(id.pid).as_bytes());
+    format!("{} (pid {})", crate::model::text::clip(&command, 60), id.pid)
 }
 
 /// What lies below a worktree and is not of it.
