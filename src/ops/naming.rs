@@ -16,6 +16,7 @@ pub struct Taken {
     slugs: BTreeSet<String>,
     branches: BTreeSet<String>,
     remote: BTreeSet<String>,
+    remotes: BTreeSet<String>,
 }
 
 impl Taken {
@@ -32,14 +33,21 @@ impl Taken {
             .filter_map(|r| r.split_once('/').map(|(_, b)| b.to_owned()))
             .filter(|b| b != "HEAD")
             .collect();
+        let mut remotes: BTreeSet<String> =
+            refs.keys().filter_map(|r| Some(r.strip_prefix("refs/remotes/")?.split_once('/')?.0.to_owned())).collect();
+        remotes.extend(crate::git::config_file::read(&ctx.repo().common_dir)?.subsections("remote"));
         let slugs = names.iter().map(|n| Slug::of(n).0).collect();
-        Ok(Taken { names, slugs, branches, remote })
+        Ok(Taken { names, slugs, branches, remote, remotes })
     }
 
     /// Why `branch` (short) cannot be made for an agent called `name`; `None` where it can.
     pub fn obstacle(&self, name: &str, branch: &str) -> Option<String> {
         if self.names.iter().any(|n| n.eq_ignore_ascii_case(name)) || self.slugs.contains(&Slug::of(name).0) {
             return Some(format!("an agent named '{name}' exists already"));
+        }
+        let of = |remote: &&String| branch.strip_prefix(remote.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        if let Some(remote) = self.remotes.iter().find(of) {
+            return Some(format!("'{branch}' is what a branch of the remote '{remote}' is called"));
         }
         for (kind, set) in [("branch", &self.branches), ("remote branch", &self.remote)] {
             for b in set {

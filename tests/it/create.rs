@@ -408,3 +408,18 @@ fn names_that_somebody_hopes_will_be_run() {
     assert_eq!(repo.git(&["for-each-ref", "--format=%(refname)", "refs/heads"]), "refs/heads/main");
     repo_invariants(&repo);
 }
+
+#[test]
+fn a_branch_was_called_like_one_of_a_remote() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["update-ref", "refs/remotes/origin/dev", "HEAD"]);
+    repo.git(&["remote", "add", "fork", "/nowhere"]);
+    for (name, remote) in [("origin/dev", "origin"), ("origin/new", "origin"), ("fork/x", "fork")] {
+        let out = repo.agents(&["new", name]).code(128);
+        assert!(out.stderr.contains(&format!("a branch of the remote '{remote}' is called")), "{out}");
+        assert!(out.stderr.contains(&format!("a free name would be '{}-2'", name.replace('/', "-"))), "{out}");
+        assert!(!repo.has(&format!("refs/heads/{name}")));
+    }
+    repo.agent("original/dev");
+}
