@@ -40,6 +40,12 @@ pub fn has_token(entry: &worktree::Entry, reg: &Registration) -> bool {
         .is_some_and(|b| String::from_utf8_lossy(&b).trim() == reg.id.0)
 }
 
+/// Whose worktree it is that `reg` names, where its token says that it is that of another one of `all`.
+pub fn owner_of_named<'a>(ctx: &Context, reg: &Registration, all: &'a [Registration]) -> Option<&'a Registration> {
+    let entry = worktree::read(ctx.repo(), reg.worktree.as_deref()?).ok()??;
+    all.iter().find(|other| other.id != reg.id && has_token(&entry, other))
+}
+
 /// Locks the worktree of an agent that goes to work (again), with an owner that can be proven gone.
 pub fn lock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
     if let Some(entry) = entry_of(ctx, reg)? {

@@ -160,7 +160,9 @@ impl Context {
             return Ok(None);
         }
         let id = self.repo().git_dir.file_name().map(|n| n.to_string_lossy().into_owned());
-        Ok(self.state.registrations()?.0.into_iter().find(|r| r.worktree.is_some() && r.worktree == id))
+        let all = self.state.registrations()?.0;
+        let named = |r: &&git::state::Registration| r.worktree.is_some() && r.worktree == id;
+        Ok(all.iter().filter(named).find(|r| identity::owner_of_named(self, r, &all).is_none()).cloned())
     }
 
     /// Settings and the project file, as the command's flags leave them.
