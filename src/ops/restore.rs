@@ -7,12 +7,12 @@ use super::remove::{Entry, drop_entry, entries};
 use super::{Context, Error, Result};
 use crate::git::command::Call;
 use crate::git::state::{Held, Registration, event};
-use crate::git::{refs, worktree};
+use crate::git::{locks, refs, worktree};
 use crate::model::agent::Name;
 use crate::model::event::Kind;
 use crate::model::task::short_ref;
 use crate::place::files::RelPath as AnyPath;
-use crate::runtime::files;
+use crate::runtime::{files, process};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -200,6 +200,10 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
             }
             Ok(())
         };
+        for lock in locks::standing(&kept).iter().filter(|l| !process::is_open_anywhere(l)) {
+            // Of a git that died in the trash: nobody else would ever take it away.
+            std::fs::remove_file(lock).map_err(files::because("unlock", lock))?;
+        }
         if kept.symlink_metadata().is_ok() && admin.symlink_metadata().is_err() {
             moved(&kept, &admin)?;
         }

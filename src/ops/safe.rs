@@ -6,7 +6,7 @@ use super::inventory::{Agent, Inventory};
 use super::{Context, Result, moved};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::git::{endings, merge, sterile, worktree};
+use crate::git::{endings, locks, merge, sterile, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::event::Kind;
 use crate::model::text::shell_word;
@@ -25,6 +25,8 @@ pub struct Facts {
     pub live: bool,
     /// Processes of its run that outlived their supervisor: pid and command.
     pub at_work: Vec<String>,
+    /// A lock of git's in its admin directory: a git may be at work there.
+    pub git_lock: Option<String>,
     /// Whoever else stands in its directory: pid and command.
     pub visitors: Vec<String>,
     /// Locked by a person: the reason.
@@ -126,6 +128,12 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
             facts.mend.clone().unwrap_or_else(|| "nothing was touched; look at 'git worktree list'".into()),
         );
     }
+    if let Some(lock) = &facts.git_lock {
+        return refuse(
+            format!("a git process may be at work in '{name}': {lock}"),
+            "wait for it; if no git process is running, remove that file and try again".into(),
+        );
+    }
     if let Some(why) = &facts.unknown {
         return refuse(format!("'{name}' cannot be judged: {why}"), "nothing was touched".into());
     }
@@ -201,6 +209,10 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
             _ => f.locked_by_person = Some(reason.clone()),
         }
     }
+    f.git_lock = locks::standing(&entry.admin).first().map(|lock| {
+        let age = lock.metadata().ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok());
+        format!("'{}' stands ({} s old)", lock.display(), age.map_or(0, |a| a.as_secs()))
+    });
     f.operation = entry.operation();
     if let worktree::Head::Branch(b) = &entry.head
         && *b != a.reg.branch
