@@ -182,7 +182,10 @@ pub(super) fn compose(round: &Round<'_>, inv: &Inventory, c: &Compared, question
         }
     }
     if let Some(order) = &mut out.order {
-        let is_agent = |i: &usize| c.sides[*i].kind == SideKind::Agent && (question.names.len() < 2 || named(*i));
+        // Who has changed nothing has nothing to land.
+        let works = |i: usize| found.sides[i].paths != Some(0);
+        let is_agent =
+            |i: &usize| c.sides[*i].kind == SideKind::Agent && works(*i) && (question.names.len() < 2 || named(*i));
         let members: Vec<usize> = (0..c.sides.len()).filter(is_agent).collect();
         let sides: Vec<Side> = members.iter().map(|i| c.sides[*i].clone()).collect();
         let place = |i: usize| members.iter().position(|m| *m == i);
@@ -240,8 +243,9 @@ fn narrowed(p: &Pair, paths: &[Vec<u8>]) -> (Option<Level>, Vec<PathAnswer>) {
     };
     let at = |m: &&Meeting| below(&m.path) || m.other.as_deref().is_some_and(below);
     let there: Vec<&Meeting> = p.meetings.iter().filter(at).collect();
-    let level =
-        if p.unknown.is_some() { None } else { Some(there.iter().map(|m| m.level).max().unwrap_or(Level::None)) };
+    let worst = there.iter().map(|m| m.level).max().unwrap_or(Level::None);
+    let doubted = p.unknown.is_some() && (p.doubts.is_empty() || p.doubts.iter().any(|d| below(d)));
+    let level = (!doubted || worst == Level::Conflict).then_some(worst);
     (level, there.into_iter().map(PathAnswer::from).collect())
 }
 
