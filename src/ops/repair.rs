@@ -95,7 +95,9 @@ fn heal_temporaries(ctx: &Context) {
             files::heal(&e.path());
         }
     }
-    files::heal(&agents.join("slots"));
+    for dir in ["slots", "cache"] {
+        files::heal(&agents.join(dir));
+    }
 }
 
 /// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they

@@ -87,6 +87,9 @@ impl Round<'_> {
                 let attributes = attributes.as_deref().unwrap_or_default();
                 digest(&[FORM, &self.rules, attributes, &bases, tree(x), tree(y)])
             };
+            let same = trees[a].as_ref().ok().filter(|t| trees[b].as_ref().is_ok_and(|o| t.0 == o.0));
+            // Where the base has nothing to do with it, one commit is no overlap with itself.
+            let bases = bases.map(|b| same.filter(|_| b.is_empty()).map_or(b, |(commit, _)| vec![commit.clone()]));
             match bases {
                 Err(e) => set(at, Found::unknown(e.to_string())),
                 Ok(bases) if bases.is_empty() => set(at, Found::unknown(super::no_common(self.ctx))),
