@@ -165,6 +165,8 @@ pub struct Meeting {
     pub symbol: Option<String>,
     /// The other side's path, where it is another one.
     pub other: Option<Vec<u8>>,
+    /// One side changes nothing here but line endings.
+    pub endings: bool,
 }
 
 /// What two sides are to each other.

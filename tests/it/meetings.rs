@@ -151,6 +151,28 @@ fn lock_files_and_migrations_come_with_what_to_do() {
 }
 
 #[test]
+fn generated_files_and_line_endings_come_with_what_they_are() {
+    let env = Env::new();
+    let repo = repo(&env, &[]);
+    repo.write(".gitattributes", "api.pb.rs linguist-generated\n");
+    repo.write("api.pb.rs", "1\n2\n3\n");
+    repo.write("text.txt", "a\nb\nc\n");
+    repo.commit("more");
+    for name in ["one", "two"] {
+        repo.agent(name).write("api.pb.rs", format!("1\n{name}\n3\n"));
+    }
+    repo.worktree("one").write("text.txt", "a\r\nb\r\nc\r\n");
+    repo.worktree("two").write("text.txt", "a\nB\nc\n");
+    let answer = overlap(&repo, &[]);
+    let hint = |path: &str| {
+        let all = answer["pairs"][0]["paths"].as_array().unwrap();
+        all.iter().find(|p| p["path"] == path).unwrap()["hint"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(hint("api.pb.rs").contains("a generated file"), "{answer:#}");
+    assert_eq!(hint("text.txt"), "one side changes line endings only");
+}
+
+#[test]
 fn you_are_a_party_and_so_is_a_worktree_of_nobody() {
     let env = Env::new();
     let repo = repo(&env, &["one"]);

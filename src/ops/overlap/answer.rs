@@ -202,6 +202,14 @@ pub(super) fn compose(round: &Round<'_>, inv: &Inventory, c: &Compared, question
             });
         }
     }
+    let met = || out.pairs.iter().flat_map(|p| &p.paths).chain(out.with_base.iter().flat_map(|w| &w.paths));
+    let generated = round.generated(base, &met().map(|p| p.path.raw()).collect());
+    let paths = out.pairs.iter_mut().flat_map(|p| &mut p.paths);
+    for p in paths.chain(out.with_base.iter_mut().flat_map(|w| &mut w.paths)) {
+        if p.hint.is_none() && generated.contains(&p.path.raw()) {
+            p.hint = Some("a generated file: after merging, what makes it makes it again".to_owned());
+        }
+    }
     for ((p, side), facts) in c.parties.iter().zip(&c.sides).zip(found.sides) {
         out.agents.push(PartyAnswer {
             name: p.name.clone(),
@@ -268,6 +276,9 @@ impl From<&Meeting> for PathAnswer {
 fn hint(m: &Meeting) -> Option<String> {
     if let Some(command) = regenerated_by(&m.path) {
         return Some(format!("a lock file: after merging, '{command}' writes it again"));
+    }
+    if m.endings {
+        return Some("one side changes line endings only".to_owned());
     }
     let (_, number) = migration_number(&m.path)?;
     m.other.as_ref().filter(|_| m.symbol.is_none())?;

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Counts up when the answers mean something else.
-const FORM: &str = "overlap 2";
+const FORM: &str = "overlap 3";
 
 /// Pairs that are decided between two looks at the clock.
 const PORTION: usize = 64;
@@ -377,6 +377,8 @@ struct Met {
     symbol: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other: Option<Text>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    endings: bool,
 }
 
 /// Exact bytes as text: each byte is one character.
@@ -407,6 +409,7 @@ impl From<Meeting> for Met {
             y: m.b_lines,
             symbol: m.symbol,
             other: m.other.as_deref().map(Text::of),
+            endings: m.endings,
         }
     }
 }
@@ -462,6 +465,7 @@ impl Found {
             b_lines: m.y,
             symbol: m.symbol,
             other: m.other.map(|o| o.bytes()),
+            endings: m.endings,
         };
         let meetings = self.meetings.into_iter().map(meeting).collect();
         let twins = self.twins.iter().map(|(a, b)| (a.bytes(), b.bytes())).collect();

@@ -31,6 +31,7 @@ use crate::git::tree;
 use crate::model::agent::Oid;
 use crate::model::overlap::{Pair, Pairs, Side, SideFacts, SideKind, same_group};
 use cache::Cache;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -160,6 +161,11 @@ impl<'c> Round<'c> {
         let mut doubtful = side.doubtful.clone();
         doubtful.remove(path);
         Ok(Side { commit: Ok(commit), dirty: true, doubtful, ..side.clone() })
+    }
+
+    /// Which of `paths` are made by a program from others: to be made again, not merged. None where that cannot be told.
+    pub fn generated(&self, base: &Oid, paths: &BTreeSet<Vec<u8>>) -> BTreeSet<Vec<u8>> {
+        crate::git::attributes::generated(&self.store, base, paths).unwrap_or_default()
     }
 
     /// The verdicts on `pairs` alone, in their order; also those that are free.
