@@ -106,6 +106,15 @@ impl Error {
 
     /// The next command to type, where there is one.
     pub fn hint(&self) -> Option<String> {
+        let full = || {
+            let words = self.words();
+            let is_full = ["the disk is full", "No space left on device"].iter().any(|w| words.contains(w));
+            is_full.then(|| "free some space, then try again".to_owned())
+        };
+        self.own_hint().or_else(full)
+    }
+
+    fn own_hint(&self) -> Option<String> {
         match self {
             Error::Refused { hint, .. } | Error::Many { hint, .. } => hint.clone(),
             Error::Config(e) => e.hint(),

@@ -447,8 +447,11 @@ pub fn entries(ctx: &Context) -> Vec<(PathBuf, Entry)> {
 fn entry(ctx: &Context, dir: &Path) -> Option<Entry> {
     let file = dir.join("entry.json");
     let why = match files::read_limited(&file, 4 << 20) {
-        Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
-            Ok(entry) => return Some(entry),
+        Ok(Some(bytes)) => match serde_json::from_slice::<Entry>(&bytes) {
+            Ok(entry) => match super::trash::wrong(ctx, dir, &entry) {
+                None => return Some(entry),
+                Some(key) => format!("'{key}' is nothing that a removal writes"),
+            },
             Err(e) => e.to_string(),
         },
         Ok(None) if is_empty(dir) => return None,

@@ -225,7 +225,10 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
             Ok(files) => f.left_over = files,
             Err(e) => f.unknown = Some(e.to_string()),
         }
-        f.visitors = process::standing_in(&entry.path).iter().map(|(id, _)| shown(id)).collect();
+        // Who asks for it knows where they are.
+        let own = process::ancestors();
+        let others = process::standing_in(&entry.path).into_iter().filter(|(id, _)| !own.contains(&id.pid));
+        f.visitors = others.map(|(id, _)| shown(&id)).collect();
     }
     Ok(f)
 }

@@ -580,3 +580,12 @@ fn a_registration_that_names_anothers_worktree_led_to_its_deletion() {
     assert_eq!(a.read("work"), "mine");
     assert!(!b.path().exists());
 }
+
+#[test]
+fn one_who_stood_in_the_worktree_was_warned_about_themselves() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = repo.agent("k");
+    let out = at.agents(&["rm", "@"]).ok();
+    assert!(!out.stderr.contains("still working") && out.stderr.contains("you are in it: cd "), "{out}");
+}
