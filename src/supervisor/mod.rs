@@ -146,7 +146,7 @@ pub fn take_over(ctx: Context, id: &AgentId, lock: Lock, signals: Signals, token
     let run = RunDir::of(&ctx.state, id);
     let plan = plan::read(&run).ok_or_else(|| Error::refused("its plan is gone", "git agents retry"))?;
     let record = run.live().unwrap_or_else(|| Record::new(crate::model::agent::RunState::Preparing, task.retries));
-    let address = Address { supervisor: process::me(), assistant: None, token };
+    let address = Address { supervisor: process::me(), assistant: None, token, home: None };
     if let Err(e) = run.reserve() {
         say(&format!("warning: no room for the record of the end: {e}"));
     }
