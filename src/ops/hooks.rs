@@ -240,6 +240,8 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
 pub enum Standing {
     /// A real event reached us, from everywhere we asked.
     Fires,
+    /// It does in the main worktree; linked ones look for a hook of their own.
+    MainOnly,
     /// It is there, and did not.
     Silent(String),
     /// It is not there.
@@ -287,13 +289,14 @@ pub fn standings(ctx: &Context, s: &Survey, others: bool) -> Result<Vec<Standing
             }
         }
         // What a relative path leads to in an agent's worktree is the agent's own: it is not run.
-        if s.relative && places.len() > 1 && f.found.is_in_place() {
-            return Standing::Silent("linked worktrees have none: core.hooksPath is relative".into());
-        }
         let silent = places.iter().take(if s.relative { 1 } else { 2 }).find_map(|(top, admin)| {
             fires(ctx, f.event, top, admin).err().map(|why| format!("from '{}': {why}", top.display()))
         });
-        silent.map_or(Standing::Fires, Standing::Silent)
+        match silent {
+            Some(why) => Standing::Silent(why),
+            None if s.relative && places.len() > 1 => Standing::MainOnly,
+            None => Standing::Fires,
+        }
     };
     Ok(s.files.iter().map(one).collect())
 }

@@ -96,6 +96,7 @@ fn heal_temporaries(ctx: &Context) {
         }
     }
     files::heal(&agents.join("slots"));
+    files::heal(&agents.join("run"));
 }
 
 /// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they

@@ -171,6 +171,10 @@ fn husky_s_own_line_fires() {
     assert!(standing(&out, "post-merge").starts_with("not tried"), "{out}");
     let out = repo.agents(&["hooks", "status", "--force"]).ok();
     assert_eq!(standing(&out, "post-merge"), "fires", "{out}");
+    // Where `.husky/_` is missing, no hook runs at all.
+    repo.git(&["worktree", "add", "--quiet", "../linked"]);
+    let out = repo.agents(&["hooks", "status", "--force"]).code(1);
+    assert!(standing(&out, "post-merge").contains("main worktree alone"), "{out}");
 }
 
 #[test]

@@ -150,6 +150,7 @@ fn status(s: &Session, ctx: &crate::ops::Context, survey: &Survey, force: bool, 
     let all = standings.iter().all(|t| *t == Standing::Fires);
     let said = |t: &Standing| match t {
         Standing::Fires => ("done", "fires".to_owned()),
+        Standing::MainOnly => ("kept", "fires in the main worktree alone: core.hooksPath is relative".to_owned()),
         Standing::Silent(why) => ("failed", format!("does not fire: {why}")),
         Standing::Missing => ("kept", "not installed".to_owned()),
         Standing::Untried(why) => ("kept", format!("not tried: {why}")),
