@@ -58,6 +58,7 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
 its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
 tidy up    rm, restore removes environments, into the trash; brings them back
+           doctor      what is wrong, and what mends it
 set up     hooks       git hooks that tidy up and remind after a merge
            trust       approves the commands of .git-agents.toml
            shell-init  the function 'agents' for bash, zsh or fish
@@ -95,6 +96,7 @@ enum Command {
     Restore(commands::restore::Args),
     #[command(hide = true)]
     Undo(commands::restore::UndoArgs),
+    Doctor(commands::doctor::Args),
     Hooks(commands::hooks::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
@@ -243,6 +245,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Rm(a) => commands::rm::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),
+        Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Hooks(a) => commands::hooks::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),

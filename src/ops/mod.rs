@@ -5,6 +5,7 @@ pub mod answer;
 pub mod base;
 pub mod commands;
 pub mod create;
+pub mod doctor;
 pub mod flags;
 pub mod hold;
 pub mod hooks;

@@ -95,8 +95,9 @@ fn heal_temporaries(ctx: &Context) {
             files::heal(&e.path());
         }
     }
-    files::heal(&agents.join("slots"));
-    files::heal(&agents.join("run"));
+    for dir in ["slots", "cache", "run"] {
+        files::heal(&agents.join(dir));
+    }
 }
 
 /// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they

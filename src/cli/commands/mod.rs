@@ -4,6 +4,7 @@ pub mod adopt;
 pub mod attach;
 pub mod check;
 pub mod demo;
+pub mod doctor;
 pub mod exec;
 pub mod hooks;
 pub mod logs;
@@ -86,6 +87,7 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
     let schema = match command {
         "status" | "show" | "new" => schemars::schema_for!(StatusAnswer),
         "overlap" => schemars::schema_for!(crate::ops::overlap::answer::Overlaps),
+        "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
         "rm" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" => schemars::schema_for!(Results),
