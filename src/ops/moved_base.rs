@@ -121,6 +121,7 @@ fn would_conflict(
             name: name.clone(),
             kind: SideKind::Agent,
             group: None,
+            after: Vec::new(),
             tip: tip.clone(),
             place: entry.as_ref().map(|e| Place { worktree: &e.path, admin: &e.admin, head: head.as_ref() }),
         })
