@@ -96,7 +96,7 @@ fn heal_temporaries(ctx: &Context) {
         }
     }
     super::trash::folders(ctx).iter().for_each(|dir| files::heal(dir));
-    for dir in ["slots", "cache"] {
+    for dir in ["slots", "cache", "run"] {
         files::heal(&agents.join(dir));
     }
 }
