@@ -84,6 +84,8 @@ pub struct Options {
     pub capture_max_file: u64,
     /// Only say what would happen.
     pub dry_run: bool,
+    /// Nobody asked for this one: it goes only where that is safe.
+    pub unasked: bool,
 }
 
 /// What became of one agent.
@@ -141,7 +143,10 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     let Some(a) = inv.find(name) else {
         return Err(Error::refused(format!("there is no agent named '{name}'"), "git agents status"));
     };
-    if unfinished::is_unfinished(&a.reg) && !a.entry.as_ref().is_some_and(unfinished::is_checked_out) {
+    if !options.unasked
+        && unfinished::is_unfinished(&a.reg)
+        && !a.entry.as_ref().is_some_and(unfinished::is_checked_out)
+    {
         return undo_creation(ctx, &held, a, options);
     }
     if let (false, Some(record), Ok(Some(_lock))) = (options.dry_run, &a.record, keep_from_starting(a)?) {
@@ -149,6 +154,9 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         unfinished::heal_after_run(ctx, &a.reg, record.ended.as_deref())?;
     }
     let facts = safe::facts(ctx, &inv, a, &options.throw_away)?;
+    if options.unasked && !safe::may_go_unasked(a, &facts) {
+        return Ok(Outcome::Refused { why: format!("'{name}' is kept"), hint: "git agents rm".into() });
+    }
     let (branch, because) = match safe::judge(name, &facts, options.allowed) {
         Verdict::Refuse { why, hint } => return Ok(Outcome::Refused { why, hint }),
         Verdict::Release => {

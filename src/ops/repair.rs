@@ -96,7 +96,9 @@ fn heal_temporaries(ctx: &Context) {
         }
     }
     super::trash::folders(ctx).iter().for_each(|dir| files::heal(dir));
-    files::heal(&agents.join("slots"));
+    for dir in ["slots", "cache", "run"] {
+        files::heal(&agents.join(dir));
+    }
 }
 
 /// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they

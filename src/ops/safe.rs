@@ -171,6 +171,16 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     Verdict::Remove { branch: if delete { BranchFate::Delete } else { BranchFate::Keep }, because }
 }
 
+/// Whether it may go without being asked for: landed, nothing left over, finished, and nobody near. What is unknown, or
+/// somebody else's, or in the middle of anything, keeps it.
+pub fn may_go_unasked(a: &Agent, f: &Facts) -> bool {
+    let theirs = f.adopted || f.live || f.locked_by_person.is_some() || !f.visitors.is_empty() || f.contains.is_some();
+    let unsound = f.broken_link.is_some() || f.stands.is_some() || f.missing || f.unknown.is_some();
+    let under_way = f.operation.is_some() || f.other_branch.is_some() || a.reg.doing.is_some() || f.branch_gone;
+    let finished = a.state().is_none_or(crate::model::agent::RunState::is_final) && a.damaged.is_none();
+    f.landed && f.left_over.is_empty() && finished && !theirs && !unsound && !under_way
+}
+
 fn summary(paths: &[String]) -> String {
     let shown: Vec<&str> = paths.iter().take(3).map(String::as_str).collect();
     let more = paths.len().saturating_sub(shown.len());

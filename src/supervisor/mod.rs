@@ -219,7 +219,7 @@ fn begin(id: &str) -> Result<Agent> {
 
 /// A session of our own, without a terminal. We were started as the leader of a group (out of reach of Ctrl-C), and a
 /// leader cannot begin a session: so out of that group first. Signals are blocked already.
-fn leave_session() {
+pub fn leave_session() {
     if nix::unistd::setsid().is_ok() {
         return;
     }

@@ -80,6 +80,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         throw_away,
         capture_max_file: max_file,
         dry_run: args.dry_run,
+        unasked: false,
     };
     let mut results = Vec::new();
     let mut hints = Vec::new();
