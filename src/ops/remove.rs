@@ -172,12 +172,16 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         (None, true) => Tree::Missing,
         (None, false) => Tree::Moved,
     };
+    // Who asks for it knows where they are.
+    let own = crate::runtime::process::ancestors();
+    let others = facts.visitors.iter().filter(|id| !own.contains(&id.pid));
+    let visitors: Vec<String> = others.map(safe::shown).collect();
     let standing_in = a.path().is_some_and(|p| ctx.cwd.starts_with(p));
     let outcome = |branch_deleted: bool, because: Vec<String>, pending: Option<String>| Outcome::Removed {
         pending,
         branch_deleted,
         because,
-        visitors: facts.visitors.clone(),
+        visitors: visitors.clone(),
         standing_in,
         // One of a person's, or of somebody alive, was a reason to refuse.
         stale_lock: a.entry.as_ref().is_some_and(|e| e.locked.is_some()),

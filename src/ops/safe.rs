@@ -27,8 +27,8 @@ pub struct Facts {
     pub at_work: Vec<String>,
     /// A lock of git's in its admin directory: a git may be at work there.
     pub git_lock: Option<String>,
-    /// Whoever else stands in its directory: pid and command.
-    pub visitors: Vec<String>,
+    /// Whoever stands in its directory, those who started us too.
+    pub visitors: Vec<process::Identity>,
     /// Locked by a person: the reason.
     pub locked_by_person: Option<String>,
     /// The links between tree and admin directory: `None` is sound.
@@ -176,7 +176,8 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
 pub fn may_go_unasked(a: &Agent, f: &Facts) -> bool {
     let theirs = f.adopted || f.live || f.locked_by_person.is_some() || !f.visitors.is_empty() || f.contains.is_some();
     let unsound = f.broken_link.is_some() || f.stands.is_some() || f.missing || f.unknown.is_some();
-    let under_way = f.operation.is_some() || f.other_branch.is_some() || a.reg.doing.is_some() || f.branch_gone;
+    let busy = !f.at_work.is_empty() || f.git_lock.is_some();
+    let under_way = busy || f.operation.is_some() || f.other_branch.is_some() || a.reg.doing.is_some() || f.branch_gone;
     let finished = a.state().is_none_or(crate::model::agent::RunState::is_final) && a.damaged.is_none();
     f.landed && f.left_over.is_empty() && finished && !theirs && !unsound && !under_way
 }
@@ -235,10 +236,7 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
             Ok(files) => f.left_over = files,
             Err(e) => f.unknown = Some(e.to_string()),
         }
-        // Who asks for it knows where they are.
-        let own = process::ancestors();
-        let others = process::standing_in(&entry.path).into_iter().filter(|(id, _)| !own.contains(&id.pid));
-        f.visitors = others.map(|(id, _)| shown(&id)).collect();
+        f.visitors = process::standing_in(&entry.path).into_iter().map(|(id, _)| id).collect();
     }
     Ok(f)
 }
