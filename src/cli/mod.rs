@@ -179,7 +179,7 @@ pub fn main() -> i32 {
             let command = cli.command.unwrap_or_else(|| Command::Status(commands::status::Args::default()));
             let part = moved::part(&command);
             let result = dispatch(&session, command);
-            moved::say(&session, part);
+            moved::say(&session, part, result.as_ref().is_ok_and(|c| *c == code::DONE));
             result
         }
     };

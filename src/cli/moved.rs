@@ -35,7 +35,7 @@ pub(super) fn part(command: &Command) -> Part {
 }
 
 /// Says it, on standard error. Nothing that goes wrong here is the command's concern.
-pub(super) fn say(s: &Session, part: Part) {
+pub(super) fn say(s: &Session, part: Part, done: bool) {
     if part == Part::Silent || s.ui.quiet || std::env::var_os("AGENTS_NAME").is_some() {
         return;
     }
@@ -43,7 +43,8 @@ pub(super) fn say(s: &Session, part: Part) {
     for line in moved_base::waiting(&common) {
         s.ui.say(&line);
     }
-    if part != Part::Looks || !moved_base::has_agents(&common) {
+    // What was refused has touched nothing.
+    if part != Part::Looks || !done || !moved_base::has_agents(&common) {
         return;
     }
     let Ok(ctx) = Context::open(&s.cwd) else { return };

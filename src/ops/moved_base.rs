@@ -219,12 +219,13 @@ pub fn work(ctx: &Context) -> Result<()> {
     let mark = dir.join("look-again");
     files::write_atomic(&mark, b"")?;
     while mark.exists() {
-        let Some(_lock) = Lock::try_take(&dir.join("worker.lock"))? else { return Ok(()) };
+        let Some(lock) = Lock::try_take(&dir.join("worker.lock"))? else { return Ok(()) };
         while std::fs::remove_file(&mark).is_ok() {
             let mut lines = tidy(ctx).unwrap_or_default();
             lines.extend(remind(ctx, Duration::from_secs(30)).unwrap_or_default());
             leave(&ctx.repo().common_dir, &lines)?;
         }
+        lock.remove();
     }
     Ok(())
 }
