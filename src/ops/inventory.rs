@@ -415,7 +415,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
     let branch_state = own.as_ref().map(|own| {
         if landed.is_some() || noted {
             BranchState::Landed
-        } else if own.is_empty() {
+        } else if own.is_empty() && (a.tip.as_ref() == Some(&a.reg.fork) || !super::safe::has_own_commit(ctx, inv, a)) {
             BranchState::Fresh
         } else if behind.unwrap_or(0) > 0 {
             BranchState::Diverged

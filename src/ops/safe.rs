@@ -6,7 +6,7 @@ use super::inventory::{Agent, Inventory};
 use super::{Context, Result, moved};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::git::{endings, locks, merge, sterile, worktree};
+use crate::git::{changes, endings, locks, merge, sterile, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::event::Kind;
 use crate::model::text::shell_word;
@@ -373,7 +373,10 @@ pub fn landed_all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<V
             // Damaged history proves nothing, and does not keep the others from being judged.
             match ctx.state.objects.is_ancestor(tip, &base) {
                 Ok(true) => {
-                    out[i] = Some(base);
+                    if !taken_back(ctx, &a.reg.fork, tip, &base) {
+                        out[i] = Some(base);
+                    }
+                    asked.retain(|(n, ..)| *n != i);
                     break;
                 }
                 Ok(false) => {}
@@ -397,6 +400,16 @@ pub fn landed_all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<V
         }
     }
     Ok(out)
+}
+
+/// Whether the base holds something that `tip` changed as it was before: landed, and reverted since. What cannot be read
+/// may have been.
+fn taken_back(ctx: &Context, fork: &Oid, tip: &Oid, base: &Oid) -> bool {
+    let since = |to: &Oid| changes::between(&ctx.state.objects, fork, to);
+    match (since(tip), since(base)) {
+        (Ok(own), Ok(there)) => own.files.keys().any(|p| !there.files.contains_key(p)),
+        _ => true,
+    }
 }
 
 /// The base, and its remote-tracking branch where there is one of the same name.

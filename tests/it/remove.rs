@@ -589,3 +589,24 @@ fn one_who_stood_in_the_worktree_was_warned_about_themselves() {
     let out = at.agents(&["rm", "@"]).ok();
     assert!(!out.stderr.contains("still working") && out.stderr.contains("you are in it: cd "), "{out}");
 }
+
+#[test]
+fn what_landed_and_was_reverted_since_lost_its_branch() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let one = repo.agent("one");
+    one.write("new.txt", "work\n");
+    let tip = one.commit("work");
+    repo.git(&["merge", "-q", "--no-ff", "-m", "landed", "one"]);
+    assert_eq!(repo.status_of("one")["branch_state"], "landed");
+    repo.git(&["revert", "--no-edit", "-m", "1", "HEAD"]);
+    assert_eq!(repo.status_of("one")["branch_state"], "diverged", "it is not in the base any more");
+    let out = repo.agents(&["rm", "one"]).ok();
+    assert_eq!(repo.tip("one"), tip, "the branch is all there is of it: {out}");
+    // Landed again and built upon: nothing is lost with it.
+    repo.agents(&["restore", "one"]).ok();
+    repo.git(&["revert", "--no-edit", "HEAD"]);
+    repo.write("new.txt", "work, and more\n");
+    repo.commit("more");
+    assert_eq!(repo.status_of("one")["branch_state"], "landed");
+}
