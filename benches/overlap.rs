@@ -144,6 +144,7 @@ impl Crowd {
                 name: name.clone(),
                 kind: SideKind::Agent,
                 group: None,
+                after: Vec::new(),
                 tip: Some(tip.clone()),
                 place: place.as_ref().map(|(w, a)| Place { worktree: w, admin: a, head: Some(tip) }),
             })

@@ -3,6 +3,8 @@
 pub mod commands;
 pub mod error;
 pub mod follow;
+mod hook;
+mod moved;
 mod screen;
 pub mod ui;
 mod watch;
@@ -55,9 +57,10 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
            overlap     who changes things that meet, and how badly
 its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
-tidy up    rm          removes environments, into the trash
-           restore     brings a removed one back
-set up     trust       approves the commands of .git-agents.toml
+tidy up    rm, restore removes environments, into the trash; brings them back
+           doctor      what is wrong, and what mends it
+set up     hooks       git hooks that tidy up and remind after a merge
+           trust       approves the commands of .git-agents.toml
            shell-init  the function 'agents' for bash, zsh or fish
 
 AGENT is a name, a branch, a number of the last batch, or '@' (here).
@@ -93,6 +96,8 @@ enum Command {
     Restore(commands::restore::Args),
     #[command(hide = true)]
     Undo(commands::restore::UndoArgs),
+    Doctor(commands::doctor::Args),
+    Hooks(commands::hooks::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
     #[command(hide = true, alias = "switch")]
@@ -131,8 +136,14 @@ pub fn main() -> i32 {
         match command.to_str() {
             Some("supervise") => return crate::supervisor::main(&argument.to_string_lossy()),
             Some("scripted-assistant") => return scripted(std::path::Path::new(argument)),
+            Some("hook-worker") => return hook::worker(std::path::Path::new(argument)),
             _ => {}
         }
+    }
+    if let [_, command, rest @ ..] = args.as_slice()
+        && command == "hook"
+    {
+        return hook::main(rest);
     }
     if let [_, only] = args.as_slice()
         && (only == "--version" || only == "-V")
@@ -164,7 +175,13 @@ pub fn main() -> i32 {
     let session = Session { ui: Ui::new(cli.quiet, cli.color, Some(&cwd)), cwd };
     let result = match &cli.json_schema {
         Some(command) => commands::schema(&session, command),
-        None => dispatch(&session, cli.command.unwrap_or_else(|| Command::Status(commands::status::Args::default()))),
+        None => {
+            let command = cli.command.unwrap_or_else(|| Command::Status(commands::status::Args::default()));
+            let part = moved::part(&command);
+            let result = dispatch(&session, command);
+            moved::say(&session, part, result.as_ref().is_ok_and(|c| *c == code::DONE));
+            result
+        }
     };
     match result {
         Ok(code) => code,
@@ -228,6 +245,8 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Rm(a) => commands::rm::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),
+        Command::Doctor(a) => commands::doctor::run(s, &a),
+        Command::Hooks(a) => commands::hooks::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),
         Command::Cd(a) => commands::shell_init::cd(s, &a),

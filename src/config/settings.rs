@@ -79,6 +79,7 @@ pub struct Settings {
     pub notify: Option<String>,
     pub check_conflict: CheckConflict,
     pub watch_poll: bool,
+    pub remind: bool,
     pub sign: bool,
     pub env_allow: Option<Vec<String>>,
     pub capture_max_file: u64,
@@ -241,6 +242,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let notify = from.pick(&table::NOTIFY, None, |_| None, text);
     let check_conflict = from.pick(&table::CHECK_CONFLICT, None, |_| None, str::parse);
     let watch_poll = from.pick(&table::WATCH_POLL, None, |_| None, value::parse_bool);
+    let remind = from.pick(&table::REMIND, None, |_| None, value::parse_bool);
     let sign = from.pick(&table::SIGN, None, |_| None, value::parse_bool);
     let env_allow = from.pick(&table::ENV_ALLOW, None, |_| None, |s| value::parse_list(s, value::parse_env_pattern));
     let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, units::parse_size);
@@ -277,6 +279,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         notify: notify.filter(|command| !command.trim().is_empty()),
         check_conflict: check_conflict.unwrap_or(CheckConflict::Ask),
         watch_poll: watch_poll.unwrap_or(false),
+        remind: remind.unwrap_or(true),
         sign: sign.unwrap_or(false),
         env_allow,
         capture_max_file: capture_max_file.unwrap_or(0),

@@ -110,6 +110,7 @@ const OTHER: &[(&str, &str)] = &[
     ("agents.notify", "notify-send done"),
     ("agents.checkConflict", "deny"),
     ("agents.watchPoll", "true"),
+    ("agents.remind", "false"),
     ("agents.sign", "yes"),
     ("agents.envAllow", "PATH LC_*"),
     ("agents.captureMaxFile", "1MiB"),

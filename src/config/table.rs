@@ -78,6 +78,8 @@ settings! {
         "what an assistant's pre-edit hook does where the edit would conflict with somebody's: 'ask', 'deny' or 'tell'";
     WATCH_POLL: "agents.watchPoll", None, "GIT_AGENTS_WATCH_POLL", Some("false"), user,
         "whether '--watch' looks every few seconds instead of being told by the system: for disks that tell nothing";
+    REMIND: "agents.remind", None, "GIT_AGENTS_REMIND", Some("true"), anywhere,
+        "whether a line says how many agents are behind when their base has moved";
     SIGN: "agents.sign", None, "GIT_AGENTS_SIGN", Some("false"), user,
         "whether commits made for an assistant are signed";
     ENV_ALLOW: "agents.envAllow", None, "GIT_AGENTS_ENV_ALLOW", None, user,

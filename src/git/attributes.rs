@@ -91,6 +91,19 @@ pub fn custom_drivers(store: &Store, base: &Oid, paths: &BTreeSet<Vec<u8>>) -> R
     Ok(found)
 }
 
+/// Which of `paths` a program makes from others, as `linguist-generated` in the attributes of `base` says.
+pub fn generated(store: &Store, base: &Oid, paths: &BTreeSet<Vec<u8>>) -> Result<BTreeSet<Vec<u8>>> {
+    const NAME: &str = "linguist-generated";
+    let word = NAME.as_bytes();
+    let shared = Attributes::read(store.repo(), store.repo().settings()?);
+    let named = |o| files_of(o, base)?.mention(o, word);
+    if paths.is_empty() || !(shared.mention(word) || named(store.objects())?) {
+        return Ok(BTreeSet::new());
+    }
+    let all = check(store, &store.attributes_of(Some(base))?, NAME, paths)?;
+    Ok(all.into_iter().filter(|(_, v)| v == "set" || v == "true").map(|(p, _)| p).collect())
+}
+
 /// The value of one attribute for each of `paths`, as git sees it from `worktree`.
 pub(super) fn check<'a>(
     store: &Store,

@@ -136,7 +136,7 @@ pub fn take(
     drop(stdin);
     let out = child.wait_with_output().map_err(Error::NoGit)?;
     if !out.status.success() {
-        return Err(super::command::failed("fast-import", &out));
+        return Err(super::command::failed("fast-import", &out, Some(&repo.common_dir)));
     }
     written?;
     let commit = files::read_limited(&sterile.dir().join(options.reference), 1 << 12)?

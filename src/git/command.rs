@@ -239,12 +239,12 @@ impl Call {
 
     /// Standard output of a run that ended with 0; anything else is an error with git's words.
     pub fn run(self) -> Result<Vec<u8>> {
-        let shown = self.shown.clone();
+        let (shown, dir) = (self.shown.clone(), self.command.get_current_dir().map(Path::to_owned));
         let out = self.output()?;
         if out.status.success() {
             return Ok(out.stdout);
         }
-        Err(failed(&shown, &out))
+        Err(failed(&shown, &out, dir.as_deref()))
     }
 
     /// The same as text without the last newline.
@@ -255,12 +255,12 @@ impl Call {
 
     /// `true` for 0, `false` for 1, an error for anything else: git's own manner of yes and no.
     pub fn yes_no(self) -> Result<bool> {
-        let shown = self.shown.clone();
+        let (shown, dir) = (self.shown.clone(), self.command.get_current_dir().map(Path::to_owned));
         let out = self.output()?;
         match out.status.code() {
             Some(0) => Ok(true),
             Some(1) => Ok(false),
-            _ => Err(failed(&shown, &out)),
+            _ => Err(failed(&shown, &out, dir.as_deref())),
         }
     }
 
@@ -290,10 +290,21 @@ fn not_started(command: &Command) -> impl FnOnce(std::io::Error) -> Error + use<
     }
 }
 
-/// The error for `out`.
-pub fn failed(shown: &str, out: &Output) -> Error {
-    let stderr = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+/// How an error begins that came of a full disk.
+pub const FULL_WORDS: &str = "the disk is full";
+
+/// Less than this is a full disk: git's own words do not always say why it could not write.
+const FULL: u64 = 1 << 20;
+
+/// The error for `out` of a git that ran in `dir`.
+pub fn failed(shown: &str, out: &Output, dir: Option<&Path>) -> Error {
+    let mut stderr = String::from_utf8_lossy(&out.stderr).trim().to_owned();
     let code = out.status.code();
+    let says = ["No space left on device", "Disk quota exceeded"].iter().any(|words| stderr.contains(words));
+    let free = dir.and_then(crate::runtime::files::free_space);
+    if says || free.is_some_and(|free| free < FULL) {
+        stderr = format!("{FULL_WORDS}\n{stderr}");
+    }
     match super::locks::named_in(&stderr).filter(|_| code.is_some()) {
         Some(locked) => locked,
         None => Error::Failed { args: shown.to_owned(), code, stderr },

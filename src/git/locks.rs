@@ -122,6 +122,14 @@ pub fn heal(repo: &Repo) {
     }
 }
 
+/// The locks that stand in the admin directory `admin` of a worktree.
+pub fn standing(admin: &Path) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(admin).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
+    let mut out: Vec<PathBuf> = all.filter(|p| p.extension() == Some(OsStr::new("lock"))).collect();
+    out.sort();
+    out
+}
+
 /// The lock that git could not take, by its own words.
 pub fn named_in(stderr: &str) -> Option<Error> {
     let rest = &stderr[stderr.find("Unable to create '")? + "Unable to create '".len()..];

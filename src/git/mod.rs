@@ -91,12 +91,21 @@ pub enum Error {
     },
 }
 
+/// So many lines of git's are told, each with at most [`LONG`] bytes: it can say the same of every file.
+const LINES: usize = 4;
+const LONG: usize = 400;
+
 fn message(args: &str, stderr: &str, code: Option<i32>) -> String {
-    let words: Vec<&str> = stderr
+    let all = stderr
         .lines()
         .map(|l| l.trim_start_matches("fatal: ").trim_start_matches("error: ").trim())
-        .filter(|l| !l.is_empty())
-        .collect();
+        .filter(|l| !l.is_empty());
+    let cut = |l: &str| crate::model::text::clip_bytes(l.to_owned(), LONG);
+    let mut words: Vec<String> = all.clone().take(LINES).map(cut).collect();
+    let more = all.count() - words.len();
+    if more > 0 {
+        words.push(format!("and {more} more of such lines"));
+    }
     match (words.is_empty(), code) {
         (false, _) => words.join("; "),
         (true, Some(code)) => format!("'git {args}' failed with code {code}"),

@@ -52,7 +52,7 @@ pub fn resolve_commit(repo: &Repo, rev: &str) -> Result<Option<Oid>> {
     let out = repo.call(["rev-parse", "--verify", "--quiet", "--end-of-options", &spec]).output()?;
     if out.status.code().is_none() {
         // A git that was killed has not said no.
-        return Err(super::command::failed(&format!("rev-parse {spec}"), &out));
+        return Err(super::command::failed(&format!("rev-parse {spec}"), &out, None));
     }
     Ok(String::from_utf8_lossy(&out.stdout).lines().find_map(Oid::parse).filter(|_| out.status.success()))
 }

@@ -297,6 +297,14 @@ impl State {
     fn edit_notes(&self, _held: &Held, reference: &str, edits: &[(String, Box<Edit<'_>>)]) -> Result<()> {
         for _ in 0..20 {
             let (old, readable) = self.notes_tip(reference)?;
+            if let (Some(odd), None) = (&old, &readable) {
+                // Not ours, and nobody knows what it is: it goes on to exist under another name.
+                let kept = format!("refs/agents/replaced/{}-{odd}", reference.trim_start_matches("refs/notes/"));
+                if self.objects.has(odd) && refs::read(&self.repo, &kept)?.is_none() {
+                    tracing::warn!(reference, %kept, "no notes were there; what was is kept");
+                    refs::update_ours(&self.repo, &kept, odd, None)?;
+                }
+            }
             let readable = readable.as_ref();
             let mut written = Vec::new();
             for (key, edit) in edits {

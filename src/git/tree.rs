@@ -95,6 +95,17 @@ pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
     Ok(Snapshot { dirty: dirty || parents.len() > 1, tree, commit: wrapped, unmerged: false, doubtful, changes })
 }
 
+/// `tree` with `text` as the file at `path`, which keeps its mode where it is there.
+pub fn with_file(store: &Store, tree: &Oid, path: &[u8], text: &[u8]) -> Result<Oid> {
+    let repo = store.objects().local();
+    let there = repo.find_tree(to_gix(tree)?).map_err(|e| Error::Object(e.to_string()))?;
+    let names = path.split(|b| *b == b'/');
+    let entry = there.lookup_entry(names).map_err(|e| Error::Object(e.to_string()))?;
+    let kind = entry.filter(|e| e.mode().is_executable()).map_or(EntryKind::Blob, |_| EntryKind::BlobExecutable);
+    let edits = Edits::from([(path.to_vec(), Some((kind, store.put(gix::objs::Kind::Blob, text)?)))]);
+    edited(store, tree, &edits)
+}
+
 /// Whether the index says everything in the way that is read here.
 fn is_plain(store: &Store, seen: &Seen) -> bool {
     let sparse = seen.index.entries().iter().any(|e| e.flags.contains(Flags::SKIP_WORKTREE));

@@ -295,6 +295,19 @@ pub enum Zombie {
     HalfRemoved,
 }
 
+impl Zombie {
+    /// The public word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Zombie::Landed => "landed",
+            Zombie::BranchGone => "branch-gone",
+            Zombie::UpstreamGone => "upstream-gone",
+            Zombie::Missing => "missing",
+            Zombie::HalfRemoved => "half-removed",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -104,6 +104,8 @@ pub struct Side {
     pub unmerged: bool,
     /// Paths whose content could not be told, with the reason.
     pub doubtful: BTreeMap<Vec<u8>, String>,
+    /// Names of those whose work it was begun on top of.
+    pub after: Vec<String>,
     /// How many paths are modified, untracked and in conflict, where somebody counted.
     pub counts: Option<(usize, usize, usize)>,
 }
@@ -120,6 +122,7 @@ impl Side {
             dirty: false,
             unmerged: false,
             doubtful: BTreeMap::new(),
+            after: Vec::new(),
             counts: None,
         }
     }
@@ -136,6 +139,7 @@ impl Side {
             dirty: false,
             unmerged: false,
             doubtful: BTreeMap::new(),
+            after: Vec::new(),
             counts: None,
         }
     }
@@ -161,6 +165,8 @@ pub struct Meeting {
     pub symbol: Option<String>,
     /// The other side's path, where it is another one.
     pub other: Option<Vec<u8>>,
+    /// One side changes nothing here but line endings.
+    pub endings: bool,
 }
 
 /// What two sides are to each other.
@@ -176,8 +182,10 @@ pub struct Pair {
     pub meetings: Vec<Meeting>,
     /// Names that some file systems cannot keep apart: they differ in case or in Unicode form only. No conflict.
     pub twins: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Why it could not be told. Never to be read as free of overlap.
+    /// Why it could not be told, of all or (with a level) of some. Never to be read as free of overlap.
     pub unknown: Option<String>,
+    /// The paths that `unknown` is about; all of them where there is none.
+    pub doubts: Vec<Vec<u8>>,
 }
 
 impl Pair {
@@ -280,7 +288,7 @@ mod tests {
     use super::*;
 
     fn conflict(a: usize, b: usize) -> Pair {
-        Pair { a, b, level: Some(Level::Conflict), meetings: vec![], twins: vec![], unknown: None }
+        Pair { a, b, level: Some(Level::Conflict), meetings: vec![], twins: vec![], unknown: None, doubts: vec![] }
     }
 
     fn sides(groups: &[Option<&str>]) -> Vec<Side> {

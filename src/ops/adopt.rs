@@ -51,7 +51,8 @@ pub struct Adopted {
 /// Finds what `word` means.
 pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
     let (managed, damaged) = ctx.state.registrations()?;
-    if damaged.iter().any(|d| d == word) {
+    let anothers = |r: &Registration| r.name.0 == word && identity::owner_of_named(ctx, r, &managed).is_some();
+    if damaged.iter().any(|d| d == word) || managed.iter().any(anothers) {
         return Ok(What::Damaged(word.to_owned()));
     }
     // One whose adoption was cut short is adopted again.

@@ -260,6 +260,10 @@ pub(super) fn checkout(
             tell(Step::Warning(format!("submodules could not be initialised: {e}")));
         }
     }
+    if let Some(outermost) = super::naming::superproject(ctx)?.filter(|s| !entry.path.starts_with(s)) {
+        let (at, outermost) = (entry.path.display(), outermost.display());
+        tell(Step::Warning(format!("this is a submodule: '{at}' is outside of its superproject '{outermost}'")));
+    }
     if repo.main_worktree.as_ref().is_some_and(|m| m.join(".jj").is_dir()) {
         tell(Step::Warning("jj manages the main checkout; run jj there, not in this worktree".to_owned()));
     }

@@ -1,9 +1,11 @@
 //! Which worktree belongs to which agent, for certain: token, links and lock, never a path alone.
 
+use super::record::RunDir;
 use super::{Context, Error, Result};
 use crate::git::state::Registration;
 use crate::git::{refs, worktree};
 use crate::model::agent::AgentId;
+use crate::model::text::shell_word;
 use crate::place::files as take;
 use crate::runtime::{files, process};
 use std::path::Path;
@@ -38,6 +40,12 @@ pub fn has_token(entry: &worktree::Entry, reg: &Registration) -> bool {
         .is_some_and(|b| String::from_utf8_lossy(&b).trim() == reg.id.0)
 }
 
+/// Whose worktree it is that `reg` names, where its token says that it is that of another one of `all`.
+pub fn owner_of_named<'a>(ctx: &Context, reg: &Registration, all: &'a [Registration]) -> Option<&'a Registration> {
+    let entry = worktree::read(ctx.repo(), reg.worktree.as_deref()?).ok()??;
+    all.iter().find(|other| other.id != reg.id && has_token(&entry, other))
+}
+
 /// Locks the worktree of an agent that goes to work (again), with an owner that can be proven gone.
 pub fn lock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
     if let Some(entry) = entry_of(ctx, reg)? {
@@ -63,8 +71,18 @@ pub fn unlock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
     Ok(())
 }
 
+/// Refuses where this repository is a copy of one in which the run goes on: its processes and its worktree are not ours.
+pub fn check_original(run: &RunDir, reg: &Registration) -> Result<()> {
+    let Some(original) = run.copied_from() else { return Ok(()) };
+    Err(Error::refused(
+        format!("this repository is a copy; '{}' runs in '{}'", reg.name, original.display()),
+        format!("nothing was touched; 'git -C {} agents status' shows it", shell_word(&original.to_string_lossy())),
+    ))
+}
+
 /// Refuses to begin beside a run that lives though its lock is gone: somebody deleted the folder of it.
 pub fn check_alone(ctx: &Context, reg: &Registration) -> Result<()> {
+    check_original(&RunDir::of(&ctx.state, &reg.id), reg)?;
     let reason = entry_of(ctx, reg)?.and_then(|e| e.locked);
     let owner = reason.and_then(|r| parse_lock_reason(&r)).filter(|(id, _)| *id == reg.id).map(|(_, owner)| owner);
     match owner.filter(|o| *o != process::me() && o.is_alive()) {

@@ -11,6 +11,7 @@ use crate::git::{refs, worktree};
 use crate::model::agent::{BranchState, Oid, Origin, RunState, Zombie};
 use crate::model::event::{Journal, Kind};
 use crate::model::task::{Task, short_ref};
+use crate::model::units::count;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -68,7 +69,7 @@ pub struct Inventory {
 impl Inventory {
     /// Reads it.
     pub fn read(ctx: &Context) -> Result<Inventory> {
-        let (registrations, damaged) = ctx.state.registrations()?;
+        let (registrations, mut damaged) = ctx.state.registrations()?;
         let (refs, rest) = std::thread::scope(|s| {
             let refs = s.spawn(|| refs::list(ctx.repo(), &["refs/heads/", "refs/remotes/"]));
             let rest = (|| -> Result<_> { Ok((worktree::list(ctx.repo())?, ctx.state.journal()?)) })();
@@ -78,7 +79,16 @@ impl Inventory {
         let (worktrees, journal) = rest?;
         let by_id: HashMap<&str, &worktree::Entry> = worktrees.iter().map(|e| (e.id.as_str(), e)).collect();
         let mut agents = Vec::new();
-        for reg in registrations {
+        for reg in &registrations {
+            let named = reg.worktree.as_deref().and_then(|id| by_id.get(id));
+            if named.is_some_and(|e| !identity::has_token(e, reg))
+                && identity::owner_of_named(ctx, reg, &registrations).is_some()
+            {
+                // Nothing that is said of it may touch another one's worktree.
+                damaged.push(reg.name.0.clone());
+                continue;
+            }
+            let reg = reg.clone();
             let (task, damaged) = match ctx.state.task(&reg.id) {
                 Ok(t) => (t, None),
                 Err(e) => (stand_in(&reg), Some(e.to_string())),
@@ -307,6 +317,18 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
     let link = a.entry.as_ref().map(worktree::Entry::link);
     let mut zombie = None;
     let live = a.run.is_alive()?;
+    if !live && a.state() == Some(RunState::Dead) {
+        let left: Vec<String> = a.run.left_over().iter().map(super::safe::shown).collect();
+        if !left.is_empty() {
+            findings.push(format!(
+                "{} of its run still {}: {}; 'git agents stop {}' ends what is left",
+                count(left.len(), "process"),
+                if left.len() == 1 { "works" } else { "work" },
+                left.join(", "),
+                a.reg.name.typed()
+            ));
+        }
+    }
     let stale = super::moved::stale(ctx, a);
     match (&a.entry, &link) {
         (Some(_), _) if stale.is_some() => {

@@ -5,13 +5,16 @@ pub mod answer;
 pub mod base;
 pub mod commands;
 pub mod create;
+pub mod doctor;
 pub mod flags;
 pub mod hold;
+pub mod hooks;
 pub mod identity;
 pub mod inbox;
 pub mod inventory;
 pub mod merged;
 pub mod moved;
+pub mod moved_base;
 pub mod naming;
 pub mod overlap;
 pub mod plan;
@@ -105,6 +108,15 @@ impl Error {
 
     /// The next command to type, where there is one.
     pub fn hint(&self) -> Option<String> {
+        let full = || {
+            let words = self.words();
+            let is_full = ["the disk is full", "No space left on device"].iter().any(|w| words.contains(w));
+            is_full.then(|| "free some space, then try again".to_owned())
+        };
+        self.own_hint().or_else(full)
+    }
+
+    fn own_hint(&self) -> Option<String> {
         match self {
             Error::Refused { hint, .. } | Error::Many { hint, .. } => hint.clone(),
             Error::Config(e) => e.hint(),
@@ -159,7 +171,9 @@ impl Context {
             return Ok(None);
         }
         let id = self.repo().git_dir.file_name().map(|n| n.to_string_lossy().into_owned());
-        Ok(self.state.registrations()?.0.into_iter().find(|r| r.worktree.is_some() && r.worktree == id))
+        let all = self.state.registrations()?.0;
+        let named = |r: &&git::state::Registration| r.worktree.is_some() && r.worktree == id;
+        Ok(all.iter().filter(named).find(|r| identity::owner_of_named(self, r, &all).is_none()).cloned())
     }
 
     /// Settings and the project file, as the command's flags leave them.

@@ -3,6 +3,7 @@
 use super::base::Base;
 use super::{Context, Error, Result};
 use crate::config::template;
+use crate::git::command::Call;
 use crate::git::refs;
 use crate::model::agent::Slug;
 use crate::model::tasks::check_name;
@@ -16,6 +17,7 @@ pub struct Taken {
     slugs: BTreeSet<String>,
     branches: BTreeSet<String>,
     remote: BTreeSet<String>,
+    remotes: BTreeSet<String>,
 }
 
 impl Taken {
@@ -32,14 +34,25 @@ impl Taken {
             .filter_map(|r| r.split_once('/').map(|(_, b)| b.to_owned()))
             .filter(|b| b != "HEAD")
             .collect();
+        let mut remotes: BTreeSet<String> =
+            refs.keys().filter_map(|r| Some(r.strip_prefix("refs/remotes/")?.split_once('/')?.0.to_owned())).collect();
+        remotes.extend(crate::git::config_file::read(&ctx.repo().common_dir)?.subsections("remote"));
         let slugs = names.iter().map(|n| Slug::of(n).0).collect();
-        Ok(Taken { names, slugs, branches, remote })
+        Ok(Taken { names, slugs, branches, remote, remotes })
     }
 
     /// Why `branch` (short) cannot be made for an agent called `name`; `None` where it can.
     pub fn obstacle(&self, name: &str, branch: &str) -> Option<String> {
-        if self.names.iter().any(|n| n.eq_ignore_ascii_case(name)) || self.slugs.contains(&Slug::of(name).0) {
-            return Some(format!("an agent named '{name}' exists already"));
+        let slug = Slug::of(name);
+        let twin = self.names.iter().find(|n| n.eq_ignore_ascii_case(name));
+        let twin = twin.or_else(|| self.names.iter().find(|n| self.slugs.contains(&slug.0) && Slug::of(n) == slug));
+        if let Some(twin) = twin {
+            let why = if twin == name { "" } else { ", and some systems take the two for one" };
+            return Some(format!("an agent named '{twin}' exists already{why}"));
+        }
+        let of = |remote: &&String| branch.strip_prefix(remote.as_str()).is_some_and(|rest| rest.starts_with('/'));
+        if let Some(remote) = self.remotes.iter().find(of) {
+            return Some(format!("'{branch}' is what a branch of the remote '{remote}' is called"));
         }
         for (kind, set) in [("branch", &self.branches), ("remote branch", &self.remote)] {
             for b in set {
@@ -129,7 +142,15 @@ pub fn place(ctx: &Context, wish: &Wish<'_>) -> Result<PathBuf> {
     values.insert("main", repo.main_worktree.as_ref().map(|p| p.display().to_string()).unwrap_or_default());
     let rendered = template::render(wish.dir, &values)
         .map_err(|e| Error::refused(e.to_string(), "see 'worktree.dir' in the manual"))?;
-    let path = crate::git::worktree::normalize(&repo.anchor().join(&rendered));
+    let mut path = crate::git::worktree::normalize(&repo.anchor().join(&rendered));
+    if let Some(outermost) = superproject(ctx)?.filter(|s| path.starts_with(s)) {
+        // As if the submodule stood beside it: in there its files would be the superproject's.
+        path = crate::git::worktree::normalize(&outermost.with_file_name(repo.label()).join(&rendered));
+        if path.starts_with(&outermost) {
+            let what = format!("'{}' is in the checkout of the superproject '{}'", path.display(), outermost.display());
+            return Err(Error::refused(what, "set 'worktree.dir' to a place outside of it"));
+        }
+    }
     let name = path.file_name().map_or(0, |n| n.len());
     if name > 200 || path.as_os_str().len() > 3500 {
         return Err(Error::refused(
@@ -144,6 +165,22 @@ pub fn place(ctx: &Context, wish: &Wish<'_>) -> Result<PathBuf> {
         ));
     }
     Ok(path)
+}
+
+/// The checkout of the outermost superproject, where this repository is a submodule.
+pub fn superproject(ctx: &Context) -> Result<Option<PathBuf>> {
+    let mut outermost: Option<PathBuf> = None;
+    while let Some(at) = outermost.as_ref().or(ctx.repo().main_worktree.as_ref()) {
+        // Git is asked only where there is something to ask about.
+        if !at.ancestors().skip(1).any(|dir| dir.join(".git").symlink_metadata().is_ok()) {
+            break;
+        }
+        match Call::new(at, ["rev-parse", "--show-superproject-working-tree"]).text()? {
+            above if above.is_empty() || !at.starts_with(&above) || at == Path::new(&above) => break,
+            above => outermost = Some(above.into()),
+        }
+    }
+    Ok(outermost)
 }
 
 /// Refuses a directory that exists: empty, an old worktree, or foreign.

@@ -1,7 +1,7 @@
 //! Registrations that cannot be read: what is wrong with them, and how they are written anew from what else tells of
 //! their agent: the task object, the token in the worktree, the branch, the journal. What is still sound is kept.
 
-use super::{Context, Error, Result};
+use super::{Context, Error, Result, identity};
 use crate::git::state::{Held, Registration};
 use crate::git::{refs, worktree};
 use crate::model::agent::{AgentId, Name, Oid};
@@ -25,7 +25,14 @@ pub fn damage(ctx: &Context, name: &str) -> Result<String> {
         Some(v) if !good(key, v) => Some(format!("'{key}' is '{}'", safe_line(v.as_bytes()))),
         Some(_) => None,
     });
-    Ok(wrong.collect::<Vec<_>>().join(", "))
+    let mut wrong: Vec<String> = wrong.collect();
+    let all = ctx.state.registrations()?.0;
+    if let Some(reg) = all.iter().find(|r| r.name.0 == name)
+        && let Some(owner) = identity::owner_of_named(ctx, reg, &all)
+    {
+        wrong.push(format!("'worktree' names that of '{}'", owner.name));
+    }
+    Ok(wrong.join(", "))
 }
 
 /// The refusal of every command that is given a name whose registration is damaged.
@@ -41,7 +48,8 @@ pub fn refusal(ctx: &Context, name: &str) -> Error {
 pub fn rebuild(ctx: &Context, held: &Held, name: &str) -> Result<Registration> {
     let values = ctx.state.registration_values(name)?;
     let get = |k: &str| values.iter().rev().find(|(key, _)| key == k).map(|(_, v)| v.clone());
-    let others: BTreeSet<AgentId> = ctx.state.registrations()?.0.into_iter().map(|r| r.id).collect();
+    let registered = ctx.state.registrations()?.0.into_iter();
+    let others: BTreeSet<AgentId> = registered.filter(|r| r.name.0 != name).map(|r| r.id).collect();
     let entries = worktree::list(ctx.repo())?;
     let token = |e: &worktree::Entry| {
         let bytes = files::read_limited(&e.admin.join("agents-token"), 256).ok()??;

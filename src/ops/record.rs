@@ -122,6 +122,38 @@ pub struct Address {
     pub assistant: Option<Identity>,
     /// The value of `AGENTS_RUN` in every process of the run.
     pub token: String,
+    /// The folder it was written in, set by [`RunDir::write_address`]: in a copy of the repository it is nobody's address.
+    #[serde(default)]
+    pub home: Option<Home>,
+}
+
+/// One folder of a run, told apart from its copies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Home {
+    /// Its path, for messages: it moves with its repository.
+    pub path: String,
+    /// Its device.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+}
+
+impl Home {
+    fn of(dir: &Path) -> Option<Home> {
+        use std::os::unix::fs::MetadataExt as _;
+        let meta = std::fs::metadata(dir).ok()?;
+        Some(Home { path: dir.to_string_lossy().into_owned(), device: meta.dev(), inode: meta.ino() })
+    }
+
+    fn is(&self, dir: &Path) -> bool {
+        Home::of(dir).is_some_and(|h| (h.device, h.inode) == (self.device, self.inode))
+    }
+
+    /// The repository that the folder is in: `…/agents/run/<id>`.
+    pub fn repository(&self) -> &Path {
+        let path = Path::new(&self.path);
+        path.ancestors().nth(3).unwrap_or(path)
+    }
 }
 
 impl Address {
@@ -196,9 +228,22 @@ impl RunDir {
         read_json(&self.file("exit.json"))
     }
 
-    /// Whom to signal.
+    /// Whom to signal. Nobody in a copy of the repository: those processes are the original's.
     pub fn address(&self) -> Option<Address> {
-        read_json(&self.file("pid.json"))
+        read_json(&self.file("pid.json")).filter(|a: &Address| a.home.as_ref().is_some_and(|h| h.is(&self.dir)))
+    }
+
+    /// Processes that an earlier supervisor of this run left at work.
+    pub fn left_over(&self) -> Vec<Identity> {
+        self.address().map(|a| a.left_over().find()).unwrap_or_default()
+    }
+
+    /// The repository whose live run this folder is a copy of.
+    pub fn copied_from(&self) -> Option<PathBuf> {
+        let address: Address = read_json(&self.file("pid.json"))?;
+        let home = address.home.as_ref().filter(|h| !h.is(&self.dir))?;
+        let lives = address.supervisor.is_alive() || !address.left_over().find().is_empty();
+        lives.then(|| home.repository().to_owned())
     }
 
     /// Writes the record of a run under way.
@@ -242,7 +287,7 @@ impl RunDir {
 
     /// Writes whom to signal.
     pub fn write_address(&self, a: &Address) -> Result<(), files::Error> {
-        files::write_atomic(&self.file("pid.json"), &json(a))
+        files::write_atomic(&self.file("pid.json"), &json(&Address { home: Home::of(&self.dir), ..a.clone() }))
     }
 }
 
@@ -272,12 +317,12 @@ pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<
     }
     let gone = |mut r: Record| {
         let rebooted = r.boot != process::boot_id();
-        let how = match r.state {
-            _ if rebooted => "the machine was restarted",
-            RunState::Attached => "the session of the person in its place was killed",
-            _ => "its supervisor was killed",
-        };
-        r.reason = Some(how.to_owned());
+        r.reason = Some(match (r.state, run.copied_from()) {
+            (_, Some(original)) => format!("this repository is a copy; it runs in '{}'", original.display()),
+            _ if rebooted => "the machine was restarted".to_owned(),
+            (RunState::Attached, _) => "the session of the person in its place was killed".to_owned(),
+            _ => "its supervisor was killed".to_owned(),
+        });
         r.state = if rebooted { RunState::Interrupted } else { RunState::Dead };
         r
     };

@@ -10,7 +10,7 @@ use super::safe::{self, Allowed, BranchFate, Verdict};
 use super::unfinished::{self, Since};
 use super::{Context, Error, Result};
 use crate::git::state::{Held, Registration, event};
-use crate::git::{capture, refs, worktree};
+use crate::git::{capture, locks, refs, worktree};
 use crate::model::agent::{AgentId, Oid};
 use crate::model::event::Kind;
 use crate::place::files::RelPath as AnyPath;
@@ -18,6 +18,7 @@ use crate::runtime::{clock, files, lock::Lock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What a trash entry says of itself: everything needed to give it back.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,6 +84,8 @@ pub struct Options {
     pub capture_max_file: u64,
     /// Only say what would happen.
     pub dry_run: bool,
+    /// Nobody asked for this one: it goes only where that is safe.
+    pub unasked: bool,
 }
 
 /// What became of one agent.
@@ -104,6 +107,8 @@ pub enum Outcome {
         stale_lock: bool,
         /// What became of the tree.
         tree: Tree,
+        /// Why the last steps are left to the next command.
+        pending: Option<String>,
     },
     /// No longer managed; worktree and branch stay.
     Released,
@@ -129,6 +134,7 @@ pub enum Tree {
 
 /// Removes one agent by name. The judgement and the move happen under the repository's lock.
 pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
+    await_git(ctx, name)?;
     let held = ctx.state.lock()?;
     if !options.dry_run {
         super::repair::repair(ctx, &held)?.check(name)?;
@@ -137,10 +143,20 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     let Some(a) = inv.find(name) else {
         return Err(Error::refused(format!("there is no agent named '{name}'"), "git agents status"));
     };
-    if unfinished::is_unfinished(&a.reg) && !a.entry.as_ref().is_some_and(unfinished::is_checked_out) {
+    if !options.unasked
+        && unfinished::is_unfinished(&a.reg)
+        && !a.entry.as_ref().is_some_and(unfinished::is_checked_out)
+    {
         return undo_creation(ctx, &held, a, options);
     }
+    if let (false, Some(record), Ok(Some(_lock))) = (options.dry_run, &a.record, keep_from_starting(a)?) {
+        // What a killed git of a run that is over left there is nobody's.
+        unfinished::heal_after_run(ctx, &a.reg, record.ended.as_deref())?;
+    }
     let facts = safe::facts(ctx, &inv, a, &options.throw_away)?;
+    if options.unasked && !safe::may_go_unasked(a, &facts) {
+        return Ok(Outcome::Refused { why: format!("'{name}' is kept"), hint: "git agents rm".into() });
+    }
     let (branch, because) = match safe::judge(name, &facts, options.allowed) {
         Verdict::Refuse { why, hint } => return Ok(Outcome::Refused { why, hint }),
         Verdict::Release => {
@@ -156,11 +172,16 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         (None, true) => Tree::Missing,
         (None, false) => Tree::Moved,
     };
+    // Who asks for it knows where they are.
+    let own = crate::runtime::process::ancestors();
+    let others = facts.visitors.iter().filter(|id| !own.contains(&id.pid));
+    let visitors: Vec<String> = others.map(safe::shown).collect();
     let standing_in = a.path().is_some_and(|p| ctx.cwd.starts_with(p));
-    let outcome = |branch_deleted: bool, because: Vec<String>| Outcome::Removed {
+    let outcome = |branch_deleted: bool, because: Vec<String>, pending: Option<String>| Outcome::Removed {
+        pending,
         branch_deleted,
         because,
-        visitors: facts.visitors.clone(),
+        visitors: visitors.clone(),
         standing_in,
         // One of a person's, or of somebody alive, was a reason to refuse.
         stale_lock: a.entry.as_ref().is_some_and(|e| e.locked.is_some()),
@@ -168,17 +189,30 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     };
     let wanted = branch == BranchFate::Delete;
     if options.dry_run {
-        return Ok(outcome(wanted, because));
+        return Ok(outcome(wanted, because, None));
     }
     let Ok(_run_lock) = keep_from_starting(a)? else { return Ok(is_running(name)) };
     if unfinished::is_unfinished(&a.reg) {
         unfinished::heal_locks(ctx, &a.reg)?;
     }
-    a.run.end_left_over(std::time::Duration::from_secs(5));
-    let (deleted, stays) = take_away(ctx, &held, a, branch, options, facts.stands.as_deref())?;
-    let because =
-        if wanted && !deleted { vec![stays.unwrap_or_else(|| "it moved, or is in use".to_owned())] } else { because };
-    Ok(outcome(deleted, because))
+    let Gone { branch_deleted, stays, pending } = take_away(ctx, &held, a, branch, options, facts.stands.as_deref())?;
+    let because = match stays {
+        _ if branch_deleted || !wanted => because,
+        None if pending.is_some() => Vec::new(),
+        why => vec![why.unwrap_or_else(|| "it moved, or is in use".to_owned())],
+    };
+    Ok(outcome(branch_deleted, because, pending))
+}
+
+/// Waits a moment for a git that is at work in the worktree of `name`, before any lock of ours is taken.
+fn await_git(ctx: &Context, name: &str) -> Result<()> {
+    let Some(reg) = ctx.state.registrations()?.0.into_iter().find(|r| r.name.0 == name) else { return Ok(()) };
+    let Some(entry) = identity::entry_of(ctx, &reg)? else { return Ok(()) };
+    let deadline = Instant::now() + Duration::from_secs(1);
+    while !locks::standing(&entry.admin).is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 /// The lock of its run, so that nobody starts it meanwhile; an error inside where somebody has.
@@ -217,7 +251,17 @@ fn release(ctx: &Context, held: &Held, a: &Agent) -> Result<()> {
     Ok(())
 }
 
-/// The move; whether the branch is gone, and why it could not be deleted.
+/// What was taken away.
+struct Gone {
+    /// The branch too.
+    branch_deleted: bool,
+    /// Why it could not be deleted.
+    stays: Option<String>,
+    /// Why not all of it is noted yet.
+    pending: Option<String>,
+}
+
+/// The move.
 fn take_away(
     ctx: &Context,
     held: &Held,
@@ -225,7 +269,7 @@ fn take_away(
     branch: BranchFate,
     options: &Options,
     stands: Option<&Path>,
-) -> Result<(bool, Option<String>)> {
+) -> Result<Gone> {
     let mut reg = a.reg.clone();
     reg.doing = Some("remove".into());
     ctx.state.register(held, &reg)?;
@@ -300,8 +344,15 @@ fn take_away(
     if let Some(entry) = there {
         worktree::lock(entry, &identity::lock_reason(&reg.id))?;
     }
-    let stays = finish(ctx, held, &reg, &dir, &mut record)?;
-    Ok((record.branch_deleted, stays))
+    match finish(ctx, held, &reg, &dir, &mut record) {
+        Ok(stays) => Ok(Gone { branch_deleted: record.branch_deleted, stays, pending: None }),
+        // From the move on there is no way but forward, and the next command goes it.
+        Err(e) if there.is_some() && record.tree_in(&dir).symlink_metadata().is_ok() => {
+            let branch_deleted = record.branch_deleted && refs::read(ctx.repo(), &record.branch)?.is_none();
+            Ok(Gone { branch_deleted, stays: None, pending: Some(e.with_hint()) })
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// From `entry.json` on: also what [`super::repair`] does after a kill. Every step may have happened already. Why the
@@ -398,14 +449,8 @@ pub(super) fn write_entry(dir: &Path, record: &Entry) -> Result<()> {
 
 /// All trash entries, oldest first, with their folders; damaged ones as far as they can be told.
 pub fn entries(ctx: &Context) -> Vec<(PathBuf, Entry)> {
-    let top = ctx.repo().agents_dir().join("trash");
-    let mut out: Vec<(PathBuf, Entry)> = std::fs::read_dir(top)
-        .into_iter()
-        .flatten()
-        .filter_map(std::result::Result::ok)
-        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
-        .filter_map(|e| Some((e.path(), entry(ctx, &e.path())?)))
-        .collect();
+    let folders = super::trash::folders(ctx).into_iter();
+    let mut out: Vec<(PathBuf, Entry)> = folders.filter_map(|dir| Some((dir.clone(), entry(ctx, &dir)?))).collect();
     out.sort_by(|a, b| a.1.at.cmp(&b.1.at));
     out
 }
@@ -414,8 +459,11 @@ pub fn entries(ctx: &Context) -> Vec<(PathBuf, Entry)> {
 fn entry(ctx: &Context, dir: &Path) -> Option<Entry> {
     let file = dir.join("entry.json");
     let why = match files::read_limited(&file, 4 << 20) {
-        Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
-            Ok(entry) => return Some(entry),
+        Ok(Some(bytes)) => match serde_json::from_slice::<Entry>(&bytes) {
+            Ok(entry) => match super::trash::wrong(ctx, dir, &entry) {
+                None => return Some(entry),
+                Some(key) => format!("'{key}' is nothing that a removal writes"),
+            },
             Err(e) => e.to_string(),
         },
         Ok(None) if is_empty(dir) => return None,

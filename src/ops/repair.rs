@@ -83,19 +83,22 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
     super::scratch::heal(ctx, held);
     sterile::heal(ctx.repo());
     heal_temporaries(ctx);
-    drop_empty_trash(ctx)?;
+    drop_empty_trash(ctx);
     Ok(stuck)
 }
 
 /// Temporary files that killed writers left in our folders.
 fn heal_temporaries(ctx: &Context) {
     let agents = ctx.repo().agents_dir();
-    for top in [agents.join("run"), agents.join("trash"), ctx.repo().common_dir.join("worktrees")] {
+    for top in [agents.join("run"), ctx.repo().common_dir.join("worktrees")] {
         for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
             files::heal(&e.path());
         }
     }
-    files::heal(&agents.join("slots"));
+    super::trash::folders(ctx).iter().for_each(|dir| files::heal(dir));
+    for dir in ["slots", "cache", "run"] {
+        files::heal(&agents.join(dir));
+    }
 }
 
 /// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they
@@ -145,13 +148,13 @@ fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     Ok(())
 }
 
-/// A folder of the trash without an entry is what a kill left of making one.
-fn drop_empty_trash(ctx: &Context) -> Result<()> {
-    let top = ctx.repo().agents_dir().join("trash");
-    for e in std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok) {
-        if !e.path().join("entry.json").exists() {
-            remove::drop_entry(&e.path())?;
+/// A folder of the trash without an entry is what a kill left of making one; one that cannot go is in nobody's way.
+fn drop_empty_trash(ctx: &Context) {
+    for dir in super::trash::folders(ctx) {
+        if !dir.join("entry.json").exists()
+            && let Err(error) = remove::drop_entry(&dir)
+        {
+            tracing::debug!(%error, "it stays in the trash");
         }
     }
-    Ok(())
 }

@@ -7,12 +7,12 @@ use super::remove::{Entry, drop_entry, entries};
 use super::{Context, Error, Result};
 use crate::git::command::Call;
 use crate::git::state::{Held, Registration, event};
-use crate::git::{refs, worktree};
-use crate::model::agent::Name;
+use crate::git::{locks, refs, worktree};
+use crate::model::agent::{Name, Slug};
 use crate::model::event::Kind;
 use crate::model::task::short_ref;
 use crate::place::files::RelPath as AnyPath;
-use crate::runtime::files;
+use crate::runtime::{files, process};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +58,13 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         notes.push(format!("its description was damaged ({why}); the rest tells this much of it"));
         if let (true, Some(capture)) = (entry.missing, &entry.capture) {
             notes.push(format!("its files are in the capture: git archive {capture} | tar -x -C DIRECTORY"));
+        }
+    }
+    if !entry.missing && !entry.stands && entry.tree_in(&dir).symlink_metadata().is_err() {
+        entry.missing = true;
+        notes.push("its files are gone from the trash".to_owned());
+        if let Some(capture) = &entry.capture {
+            notes.push(format!("they are in the capture: git archive {capture} | tar -x -C DIRECTORY"));
         }
     }
     if entry.missing && entry.path.is_some() {
@@ -106,6 +113,9 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         notes.push(format!("'{}' exists; it is at '{}' now", path.display(), free.display()));
         entry.path = Some(AnyPath(free));
     }
+    if !entry.stands && !entry.missing && entry.tree_in(&dir).is_dir() {
+        admin_anew(ctx, &mut entry, &dir, &mut notes)?;
+    }
     if let Some(id) = &entry.worktree
         && ctx.repo().common_dir.join("worktrees").join(id).symlink_metadata().is_ok()
     {
@@ -145,6 +155,28 @@ fn stands_again(ctx: &Context, entry: &mut Entry, dir: &Path, notes: &mut Vec<St
     }
     worktree::rebuild(ctx.repo(), &dir.join("admin"), path, &entry.branch, &entry.id.0)?;
     notes.push("git's entry of it was made anew: what was staged is as uncommitted as the rest".to_owned());
+    Ok(())
+}
+
+/// Git's entry for a tree in the trash that has lost it: without one it would come back as files that no git knows.
+fn admin_anew(ctx: &Context, entry: &mut Entry, dir: &Path, notes: &mut Vec<String>) -> Result<()> {
+    let admin = dir.join("admin");
+    let whole = ["HEAD", "commondir", "gitdir"].iter().all(|n| admin.join(n).is_file());
+    if entry.path.is_none() {
+        let place = place_anew(ctx, entry, dir)?;
+        let place = if place.symlink_metadata().is_ok() { free_path(&place) } else { place };
+        notes.push(format!("nothing tells where it was; it is at '{}' now", place.display()));
+        entry.path = Some(AnyPath(place));
+    }
+    entry.worktree.get_or_insert_with(|| Slug::of(&entry.name).0);
+    if whole {
+        return Ok(());
+    }
+    if let (Some(tip), None) = (&entry.tip, refs::read(ctx.repo(), &entry.branch)?) {
+        refs::update(ctx.repo(), &entry.branch, tip, None)?;
+    }
+    worktree::rebuild(ctx.repo(), &admin, &entry.tree_in(dir), &entry.branch, &entry.id.0)?;
+    notes.push("git's entry of it was gone, and made anew: what was staged is as uncommitted as the rest".to_owned());
     Ok(())
 }
 
@@ -200,6 +232,10 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
             }
             Ok(())
         };
+        for lock in locks::standing(&kept).iter().filter(|l| !process::is_open_anywhere(l)) {
+            // Of a git that died in the trash: nobody else would ever take it away.
+            std::fs::remove_file(lock).map_err(files::because("unlock", lock))?;
+        }
         if kept.symlink_metadata().is_ok() && admin.symlink_metadata().is_err() {
             moved(&kept, &admin)?;
         }

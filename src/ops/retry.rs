@@ -172,10 +172,11 @@ pub fn stop(ctx: &Context, a: &Agent) -> Result<bool> {
     if !a.run.dir.is_dir() {
         return Ok(false);
     }
+    identity::check_original(&a.run, &a.reg)?;
     let Some(_lock) = a.run.seize()? else {
         return Err(Error::refused(format!("'{}' is being started by somebody else", a.reg.name), "git agents status"));
     };
-    let had_left = a.run.address().is_some_and(|x| !x.left_over().find().is_empty());
+    let had_left = !a.run.left_over().is_empty();
     let left = a.run.end_left_over(grace_of(&a.run));
     if !left.is_empty() {
         return Err(Error::refused(

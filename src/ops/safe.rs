@@ -6,7 +6,7 @@ use super::inventory::{Agent, Inventory};
 use super::{Context, Result, moved};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::git::{endings, merge, sterile, worktree};
+use crate::git::{endings, locks, merge, sterile, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::event::Kind;
 use crate::model::text::shell_word;
@@ -23,8 +23,12 @@ pub struct Facts {
     pub adopted: bool,
     /// A supervisor or a person holds its lock.
     pub live: bool,
-    /// Whoever else stands in its directory: pid and command.
-    pub visitors: Vec<String>,
+    /// Processes of its run that outlived their supervisor: pid and command.
+    pub at_work: Vec<String>,
+    /// A lock of git's in its admin directory: a git may be at work there.
+    pub git_lock: Option<String>,
+    /// Whoever stands in its directory, those who started us too.
+    pub visitors: Vec<process::Identity>,
     /// Locked by a person: the reason.
     pub locked_by_person: Option<String>,
     /// The links between tree and admin directory: `None` is sound.
@@ -101,6 +105,12 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
             format!("'git agents rm --stop {}' ends it first", shell_word(name)),
         );
     }
+    if !facts.at_work.is_empty() {
+        return refuse(
+            format!("processes of the run of '{name}' are alive: {}", facts.at_work.join(", ")),
+            format!("'git agents rm --stop {}' ends them first", shell_word(name)),
+        );
+    }
     // Nothing of theirs is touched then, so that nothing else stands in the way.
     if facts.adopted && !allowed.force {
         return Verdict::Release;
@@ -116,6 +126,12 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
         return refuse(
             format!("the directory of '{name}' {why}"),
             facts.mend.clone().unwrap_or_else(|| "nothing was touched; look at 'git worktree list'".into()),
+        );
+    }
+    if let Some(lock) = &facts.git_lock {
+        return refuse(
+            format!("a git process may be at work in '{name}': {lock}"),
+            "wait for it; if no git process is running, remove that file and try again".into(),
         );
     }
     if let Some(why) = &facts.unknown {
@@ -155,6 +171,17 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     Verdict::Remove { branch: if delete { BranchFate::Delete } else { BranchFate::Keep }, because }
 }
 
+/// Whether it may go without being asked for: landed, nothing left over, finished, and nobody near. What is unknown, or
+/// somebody else's, or in the middle of anything, keeps it.
+pub fn may_go_unasked(a: &Agent, f: &Facts) -> bool {
+    let theirs = f.adopted || f.live || f.locked_by_person.is_some() || !f.visitors.is_empty() || f.contains.is_some();
+    let unsound = f.broken_link.is_some() || f.stands.is_some() || f.missing || f.unknown.is_some();
+    let busy = !f.at_work.is_empty() || f.git_lock.is_some();
+    let under_way = busy || f.operation.is_some() || f.other_branch.is_some() || a.reg.doing.is_some() || f.branch_gone;
+    let finished = a.state().is_none_or(crate::model::agent::RunState::is_final) && a.damaged.is_none();
+    f.landed && f.left_over.is_empty() && finished && !theirs && !unsound && !under_way
+}
+
 fn summary(paths: &[String]) -> String {
     let shown: Vec<&str> = paths.iter().take(3).map(String::as_str).collect();
     let more = paths.len().saturating_sub(shown.len());
@@ -165,6 +192,10 @@ fn summary(paths: &[String]) -> String {
 /// Gathers the facts about one agent. What cannot be found out is said in the facts.
 pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -> Result<Facts> {
     let mut f = Facts { adopted: a.task.origin == Origin::Adopt, live: a.run.is_alive()?, ..Facts::default() };
+    if !f.live {
+        super::identity::check_original(&a.run, &a.reg)?;
+        f.at_work = a.run.left_over().iter().map(shown).collect();
+    }
     f.branch_gone = a.tip.is_none();
     f.fresh = !has_own_commit(ctx, inv, a);
     f.landed = !f.fresh && landed(ctx, inv, a)?.is_some();
@@ -189,6 +220,10 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
             _ => f.locked_by_person = Some(reason.clone()),
         }
     }
+    f.git_lock = locks::standing(&entry.admin).first().map(|lock| {
+        let age = lock.metadata().ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok());
+        format!("'{}' stands ({} s old)", lock.display(), age.map_or(0, |a| a.as_secs()))
+    });
     f.operation = entry.operation();
     if let worktree::Head::Branch(b) = &entry.head
         && *b != a.reg.branch
@@ -201,12 +236,15 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
             Ok(files) => f.left_over = files,
             Err(e) => f.unknown = Some(e.to_string()),
         }
-        f.visitors = process::standing_in(&entry.path)
-            .into_iter()
-            .map(|(id, _)| format!("{} (pid {})", process::command_line(id.pid), id.pid))
-            .collect();
+        f.visitors = process::standing_in(&entry.path).into_iter().map(|(id, _)| id).collect();
     }
     Ok(f)
+}
+
+/// A process in words.
+pub fn shown(id: &process::Identity) -> String {
+    let command = crate::model::text::safe_line(process::command_line(id.pid).as_bytes());
+    format!("{} (pid {})", crate::model::text::clip(&command, 60), id.pid)
 }
 
 /// What lies below a worktree and is not of it.

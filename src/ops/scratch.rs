@@ -98,7 +98,8 @@ impl<'c> Scratch<'c> {
 
     /// Notes who runs in it, for whoever has to end it.
     pub(super) fn write_address(&self, leader: Option<&Identity>) -> Result<()> {
-        let address = Address { supervisor: process::me(), assistant: leader.cloned(), token: self.token.clone() };
+        let (assistant, token) = (leader.cloned(), self.token.clone());
+        let address = Address { supervisor: process::me(), assistant, token, home: None };
         Ok(self.run.write_address(&address)?)
     }
 

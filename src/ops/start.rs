@@ -319,7 +319,7 @@ pub(super) fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &R
     // Written before anything is started: what a kill leaves, a git in the middle of a checkout too, is found by it.
     let token = clock::random_hex(16);
     let nobody = process::Identity { pid: 0, start: 0, boot: process::boot_id() };
-    run.write_address(&Address { supervisor: nobody, assistant: None, token: token.clone() })?;
+    run.write_address(&Address { supervisor: nobody, assistant: None, token: token.clone(), home: None })?;
     let exe = std::env::current_exe().map_err(files::because("find", Path::new("git-agents")))?;
     let log = files::open_private(&run.file("supervisor.log"), std::fs::OpenOptions::new().create(true).append(true))?;
     let mut child = spawn_detached(ctx, &exe, id, &token, &lock, log)?;

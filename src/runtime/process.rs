@@ -227,6 +227,16 @@ fn listed_children(pid: i32) -> Option<Vec<i32>> {
     Some(out)
 }
 
+/// Ourselves and those who started us, up to the first process of the system.
+pub fn ancestors() -> Vec<i32> {
+    let mut out = vec![std::process::id().cast_signed()];
+    while let Some(parent) = out.last().and_then(|p| stat(*p)).map(|s| s.parent).filter(|p| *p > 1 && !out.contains(p))
+    {
+        out.push(parent);
+    }
+    out
+}
+
 /// Reaps the zombie `pid` if it is a child of ours.
 pub fn reap(pid: i32) {
     let _ = nix::sys::wait::waitpid(Pid::from_raw(pid), Some(nix::sys::wait::WaitPidFlag::WNOHANG));

@@ -146,7 +146,7 @@ pub fn take_over(ctx: Context, id: &AgentId, lock: Lock, signals: Signals, token
     let run = RunDir::of(&ctx.state, id);
     let plan = plan::read(&run).ok_or_else(|| Error::refused("its plan is gone", "git agents retry"))?;
     let record = run.live().unwrap_or_else(|| Record::new(crate::model::agent::RunState::Preparing, task.retries));
-    let address = Address { supervisor: process::me(), assistant: None, token };
+    let address = Address { supervisor: process::me(), assistant: None, token, home: None };
     if let Err(e) = run.reserve() {
         say(&format!("warning: no room for the record of the end: {e}"));
     }
@@ -219,7 +219,7 @@ fn begin(id: &str) -> Result<Agent> {
 
 /// A session of our own, without a terminal. We were started as the leader of a group (out of reach of Ctrl-C), and a
 /// leader cannot begin a session: so out of that group first. Signals are blocked already.
-fn leave_session() {
+pub fn leave_session() {
     if nix::unistd::setsid().is_ok() {
         return;
     }

@@ -408,3 +408,53 @@ fn names_that_somebody_hopes_will_be_run() {
     assert_eq!(repo.git(&["for-each-ref", "--format=%(refname)", "refs/heads"]), "refs/heads/main");
     repo_invariants(&repo);
 }
+
+#[test]
+fn a_branch_was_called_like_one_of_a_remote() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["update-ref", "refs/remotes/origin/dev", "HEAD"]);
+    repo.git(&["remote", "add", "fork", "/nowhere"]);
+    for (name, remote) in [("origin/dev", "origin"), ("origin/new", "origin"), ("fork/x", "fork")] {
+        let out = repo.agents(&["new", name]).code(128);
+        assert!(out.stderr.contains(&format!("a branch of the remote '{remote}' is called")), "{out}");
+        assert!(out.stderr.contains(&format!("a free name would be '{}-2'", name.replace('/', "-"))), "{out}");
+        assert!(!repo.has(&format!("refs/heads/{name}")));
+    }
+    repo.agent("original/dev");
+}
+
+#[test]
+fn a_full_disk_was_told_in_thirty_thousand_characters_or_not_at_all() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let git = env.git_program();
+    env.script(
+        "git",
+        &format!(
+            "#!/bin/sh\ncase \" $* \" in *\" reset --hard \"*) for i in $(seq 2000); do\n\
+             echo \"error: unable to write file src/$i: No space left on device\" >&2; done; exit 128;; esac\n\
+             exec {} \"$@\"\n",
+            git.display()
+        ),
+    );
+    // Started by git, it would find git's own directory before this one.
+    let mut new = env.command("git-agents", repo.path());
+    new.args(["new", "k"]);
+    let out = crate::support::env::run(new, b"").code(128);
+    assert!(out.stderr.len() < 1000, "{} bytes", out.stderr.len());
+    assert!(out.stderr.contains("the disk is full; unable to write file src/1: "), "{out}");
+    assert!(out.stderr.contains("and 1997 more of such lines") && out.stderr.contains("free some space"), "{out}");
+    assert!(!repo.has("refs/heads/k"));
+}
+
+#[test]
+fn a_twin_in_other_letters_was_called_by_the_name_that_was_typed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agent("feat/x");
+    for name in ["FEAT/x", "feat/X"] {
+        let out = repo.agents(&["new", name]).code(128);
+        assert!(out.stderr.contains("an agent named 'feat/x' exists already, and some"), "{out}");
+    }
+}

@@ -271,6 +271,20 @@ pub const CASES: &[Case] = &[
         same: summary,
     },
     Case {
+        name: "hook-worker",
+        args: &["hook-worker", ".git"],
+        prepare: |r| {
+            let k = r.agent("k");
+            k.write("ignored/cache.bin", [0, 1, 2, 255]);
+            k.write("src/made.txt", "made here\n");
+            k.commit("Made here");
+            r.agent("behind");
+            r.git(&["merge", "--quiet", "k"]);
+        },
+        again: |lab, _| drop(lab.target(&["hook-worker", ".git"]).run().ok()),
+        same: summary,
+    },
+    Case {
         name: "adopt",
         args: &["adopt", "there"],
         prepare: |r| drop(r.git(&["branch", "there", "HEAD~1"])),
@@ -351,6 +365,11 @@ fn a_killed_rm_lost_the_branch_it_was_to_delete() {
 #[test]
 fn a_killed_restore_lost_what_it_was_to_give_back() {
     assert!(sweep(case("restore"), 9, 17) > 4);
+}
+
+#[test]
+fn a_killed_hook_worker_left_half_a_removal() {
+    assert!(sweep(case("hook-worker"), 1, 9) > 3);
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn inside_a_submodule_the_main_worktree_was_its_git_directory() {
     let inside = Repo::at(&env, repo.join("lib"));
     let before = tree_state(&repo.join(".git/modules/lib/hooks"));
     let at = inside.agent("k");
-    assert!(at.path().starts_with(repo.path()), "{}", at.path().display());
+    assert_eq!(at.path(), repo.path().with_file_name("lib.agents").join("k"));
     assert_eq!(at.git(&["branch", "--show-current"]), "k");
     let json = inside.status();
     assert_eq!(json["checkouts"][0]["worktree"].as_str().map(Path::new), Some(inside.path()));
@@ -296,4 +296,30 @@ fn an_extension_that_nobody_knows_is_refused_with_gits_own_words() {
         assert!(out.stderr.to_lowercase().contains("fromthefuture"), "{out}");
     }
     assert_same_tree(&before, &tree_state(&env.root().join("code")));
+}
+
+#[test]
+fn an_agent_of_a_submodule_was_made_in_the_checkout_of_its_superproject() {
+    let env = Env::new();
+    let (lib, middle, top) = (env.repo("lib"), env.repo("middle"), env.repo("top"));
+    let add = |to: &Repo<'_>, from: &Repo<'_>, at: &str| {
+        let url = from.path().display().to_string();
+        to.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, at]);
+        to.commit("A submodule");
+    };
+    add(&middle, &lib, "deep/lib");
+    add(&top, &middle, "sub/middle");
+    top.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive"]);
+    for (inner, name) in [("sub/middle", "middle"), ("sub/middle/deep/lib", "lib")] {
+        let inner = Repo::at(&env, top.join(inner));
+        let out = inner.agents(&["new", "k"]).ok();
+        assert_eq!(place(&out), top.join(format!("../{name}.agents/k")).canonicalize().unwrap(), "{out}");
+        assert!(out.stderr.contains("is outside of its superproject"), "{out}");
+        assert_eq!(top.git(&["status", "--porcelain"]), "");
+        let at = Repo::at(&env, place(&out));
+        at.write("a", "a");
+        inner.agents(&["rm", "k"]).ok();
+        inner.agents(&["restore", "k"]).ok();
+        assert_eq!(at.read("a"), "a");
+    }
 }

@@ -244,7 +244,7 @@ fn a_base_whose_upstream_is_ahead_is_said_and_taken() {
     // Where both have moved, ours counts.
     let ours = repo.commit("ours");
     let out = repo.agents(&["new", "mine"]).ok();
-    assert!(!out.stderr.contains("behind") && repo.tip("mine") == ours, "{out}");
+    assert!(!out.stderr.contains("'main' is behind") && repo.tip("mine") == ours, "{out}");
 }
 
 #[test]
@@ -393,4 +393,34 @@ fn a_slip_in_the_braces_was_part_of_the_prompt() {
     }
     assert!(out.stderr.contains("3 mistakes"), "{out}");
     nothing_started(&repo);
+}
+
+#[test]
+fn nul_was_taken_without_anything_it_could_end() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let out = repo.agents(&["status", "-z"]).code(129);
+    assert!(out.stderr.contains("-z goes with --porcelain or --names"), "{out}");
+    repo.agents(&["status", "-z", "--names"]).ok();
+}
+
+#[test]
+fn logs_of_one_where_a_person_sat_were_called_deleted() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agent("k");
+    repo.agents(&["attach", "k"]).ok();
+    let out = repo.agents(&["logs", "k"]);
+    assert!(!out.stderr.contains("deleted"), "{out}");
+}
+
+#[test]
+fn what_stood_in_the_place_of_the_journal_was_replaced_without_a_trace() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agent("k");
+    let blob = repo.git(&["rev-parse", "HEAD:README.md"]);
+    repo.git(&["update-ref", "refs/notes/agents-journal", &blob]);
+    repo.agent("other");
+    assert_eq!(repo.git(&["rev-parse", &format!("refs/agents/replaced/agents-journal-{blob}")]), blob);
 }

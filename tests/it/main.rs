@@ -14,6 +14,7 @@ mod cli;
 mod create;
 mod errors;
 mod faults;
+mod hooks;
 mod kill;
 mod layers;
 mod layouts;

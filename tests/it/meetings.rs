@@ -151,6 +151,28 @@ fn lock_files_and_migrations_come_with_what_to_do() {
 }
 
 #[test]
+fn generated_files_and_line_endings_come_with_what_they_are() {
+    let env = Env::new();
+    let repo = repo(&env, &[]);
+    repo.write(".gitattributes", "api.pb.rs linguist-generated\n");
+    repo.write("api.pb.rs", "1\n2\n3\n");
+    repo.write("text.txt", "a\nb\nc\n");
+    repo.commit("more");
+    for name in ["one", "two"] {
+        repo.agent(name).write("api.pb.rs", format!("1\n{name}\n3\n"));
+    }
+    repo.worktree("one").write("text.txt", "a\r\nb\r\nc\r\n");
+    repo.worktree("two").write("text.txt", "a\nB\nc\n");
+    let answer = overlap(&repo, &[]);
+    let hint = |path: &str| {
+        let all = answer["pairs"][0]["paths"].as_array().unwrap();
+        all.iter().find(|p| p["path"] == path).unwrap()["hint"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(hint("api.pb.rs").contains("a generated file"), "{answer:#}");
+    assert_eq!(hint("text.txt"), "one side changes line endings only");
+}
+
+#[test]
 fn you_are_a_party_and_so_is_a_worktree_of_nobody() {
     let env = Env::new();
     let repo = repo(&env, &["one"]);
@@ -374,4 +396,106 @@ fn the_full_screen_shows_who_meets_whom_and_leaves_the_terminal_as_it_was() {
     env.until("both", || repo.join("after").exists() && !repo.read("after").is_empty());
     assert_eq!(repo.read("before"), repo.read("after"));
     tmux(&["kill-server"]).ok();
+}
+
+#[test]
+fn a_conflict_elsewhere_hid_that_a_path_was_unknown() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    for name in ["one", "two"] {
+        let tree = repo.worktree(name);
+        std::fs::File::create(tree.join("big.bin")).unwrap().set_len((16 << 20) + 1).unwrap();
+        tree.write("new.txt", name);
+    }
+    let answer = overlap(&repo, &[]);
+    assert_eq!(pairs(&answer), ["one two conflict"]);
+    assert!(answer["pairs"][0]["unknown"].as_str().unwrap().contains("big.bin"), "{answer:#}");
+    assert_eq!(pairs(&overlap(&repo, &["--", "big.bin"])), ["one two unknown"]);
+    repo.agents(&["overlap", "--fail-on", "conflict", "--", "big.bin"]).code(1);
+    repo.agents(&["overlap", "--fail-on", "conflict", "--", "src"]).ok();
+    repo.worktree("one").agents(&["check", "--fail-on", "conflict", "big.bin"]).code(1);
+}
+
+#[test]
+fn a_worktree_that_was_moved_counted_as_free() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two", "three"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    std::fs::rename(repo.worktree("one").path(), repo.join("../moved")).unwrap();
+    std::fs::remove_dir_all(repo.common_dir().join("worktrees/three")).unwrap();
+    let answer = overlap(&repo, &[]);
+    let unknown = |name: &str| {
+        let all = answer["agents"].as_array().unwrap();
+        all.iter().find(|a| a["name"] == name).unwrap()["unknown"].is_string()
+    };
+    assert!(unknown("one") && unknown("three") && !unknown("two"), "{answer:#}");
+    repo.agents(&["overlap", "--exit-code", "one", "two"]).code(1);
+}
+
+#[test]
+fn the_same_work_twice_was_called_no_overlap() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    for name in ["one", "two"] {
+        edit(&repo, name, "src/a.rs", "let x = a;", "let x = a + 1;");
+    }
+    assert_eq!(pairs(&overlap(&repo, &[])), ["one two symbol"]);
+    repo.worktree("one").commit("same");
+    repo.worktree("two").git(&["reset", "-q", "--hard", "one"]);
+    assert_eq!(repo.tip("one"), repo.tip("two"));
+    assert_eq!(pairs(&overlap(&repo, &[])), ["one two symbol"]);
+}
+
+#[test]
+fn work_begun_on_top_of_anothers_is_no_overlap_with_it() {
+    let env = Env::new();
+    let repo = repo(&env, &[]);
+    let list = "1. RUN: sed -i 's/let x = a;/let x = 7;/' src/a.rs {name=first}\n   COMMIT: changed\n\
+                2. WRITE: new.txt: n {name=second after=1}\n   COMMIT: more\n";
+    repo.agents_input(&["run", "-q", "-a", "scripted", "-f", "-"], list).ok();
+    assert_eq!(pairs(&overlap(&repo, &[])), [""; 0]);
+    repo.git(&["-C", repo.worktree("second").path().to_str().unwrap(), "reset", "-q", "--hard", "HEAD^"]);
+    assert_eq!(repo.tip("agents/first"), repo.tip("agents/second"));
+    assert_eq!(pairs(&overlap(&repo, &[])), [""; 0]);
+}
+
+#[test]
+fn a_worktree_that_is_being_made_looked_like_one_that_deletes_everything() {
+    let env = Env::new();
+    let repo = repo(&env, &["one"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    // As a killed `new` leaves it: git's entry with our lock, and no files yet.
+    let id = repo.tip("HEAD");
+    let reason = format!("git-agents {id} 00000000-0000-0000-0000-000000000000 4242:1");
+    repo.git(&["worktree", "add", "-q", "--no-checkout", "--lock", "--reason", &reason, "-b", "half", "../half"]);
+    assert_eq!(pairs(&overlap(&repo, &[])), [""; 0]);
+    repo.agents(&["check", "src/b.rs"]).ok();
+}
+
+#[test]
+fn the_hook_judged_what_was_on_disk_and_not_the_edit() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    let two = repo.worktree("two");
+    let decide = |at: &Repo<'_>, input: Value| {
+        let mut input = input;
+        input["file_path"] = json!(at.join("src/a.rs"));
+        let call = json!({ "tool_name": "Edit", "cwd": at.path(), "tool_input": input });
+        let out = at.agents_input(&["check", "--hook", "claude"], call.to_string()).ok().stdout;
+        serde_json::from_str::<Value>(&out).unwrap()["hookSpecificOutput"]["permissionDecision"].clone()
+    };
+    let meets = json!({ "old_string": "let x = a;", "new_string": "let x = a + 2;" });
+    let apart = json!({ "old_string": "fn all() {}", "new_string": "fn all() { 1 }" });
+    assert_eq!(decide(&two, meets.clone()), "ask");
+    assert_eq!(decide(&two, apart.clone()), Value::Null);
+    assert_eq!(decide(&two, json!({ "edits": [apart, meets.clone()] })), "ask");
+    assert_eq!(decide(&two, json!({ "content": PARSER.replace("let x = a;", "let x = 5;") })), "ask");
+    assert_eq!(decide(&two, json!({ "content": PARSER.replace("let x = a;", "let x = a + 1;") })), Value::Null);
+    // Somebody in his own checkout, which has no change yet, is asked too.
+    assert_eq!(decide(&repo, meets), "ask");
+    // What takes a conflict away again is not asked about.
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    assert_eq!(decide(&two, json!({ "old_string": "let x = a + 2;", "new_string": "let x = a + 1;" })), Value::Null);
 }

@@ -516,3 +516,76 @@ fn a_tree_on_another_file_system_goes_into_a_folder_beside_it() {
     assert_same_tree(&tree, &tree_state(at.path()));
     repo_invariants(&repo);
 }
+
+#[test]
+fn a_git_at_work_lost_its_worktree_and_its_lock_came_back_with_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agent("k");
+    let lock = repo.join(".git/worktrees/k/index.lock");
+    std::fs::write(&lock, "").unwrap();
+    for args in [&["rm", "k"][..], &["rm", "--force", "k"], &["rm", "-D", "k"]] {
+        let out = repo.agents(args).code(128);
+        assert!(out.stderr.contains("worktrees/k/index.lock' stands (") && out.stderr.contains(" s old)"), "{out}");
+    }
+    assert!(lock.exists());
+    // One that goes by itself is waited for.
+    let rm = repo.spawn(&["rm", "k"]);
+    std::fs::remove_file(&lock).unwrap();
+    rm.finish(&env).ok();
+    // One that a git left which died in the trash.
+    let trash = repo.common_dir().join("agents/trash");
+    let entry = std::fs::read_dir(trash).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(entry.join("admin/index.lock"), "").unwrap();
+    repo.agents(&["restore", "k"]).ok();
+    assert!(!lock.exists());
+    repo.worktree("k").commit("It works");
+}
+
+#[test]
+fn a_removal_whose_last_step_had_to_wait_was_called_an_error() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = repo.agent("k");
+    at.write("a", "a");
+    let lock = repo.join(".git/refs/notes/agents-journal.lock");
+    std::fs::write(&lock, "").unwrap();
+    let out = repo.agents(&["rm", "k"]).ok();
+    assert!(out.stderr.contains("'k' moved to the trash") && out.stderr.contains("agents-journal.lock"), "{out}");
+    assert!(out.stderr.contains("the next command goes on with it"), "{out}");
+    assert!(out.stderr.contains("undo: git agents restore k"), "{out}");
+    std::fs::remove_file(&lock).unwrap();
+    repo.agents(&["restore", "k"]).ok();
+    assert_eq!(at.read("a"), "a");
+}
+
+#[test]
+fn a_registration_that_names_anothers_worktree_led_to_its_deletion() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (a, b) = (repo.agent("a"), repo.agent("b"));
+    for at in [&a, &b] {
+        at.write("work", "mine");
+    }
+    repo.set("agent.b.worktree", "a");
+    let all = repo.agents(&["status"]);
+    assert!(!all.stdout.contains("its files stand at") && !all.stderr.contains("its files stand at"), "{all}");
+    let out = repo.agents(&["rm", "b"]).code(128);
+    assert!(out.stderr.contains("is damaged: 'worktree' names that of 'a'"), "{out}");
+    assert!(!out.stderr.contains("rm -r") && out.stderr.contains("git agents adopt b"), "{out}");
+    assert_eq!(a.agents(&["path"]).ok().stdout, a.agents(&["path", "a"]).ok().stdout);
+    repo.agents(&["adopt", "b"]).ok();
+    assert_eq!(repo.git(&["config", "agent.b.worktree"]), "b");
+    repo.agents(&["rm", "b"]).ok();
+    assert_eq!(a.read("work"), "mine");
+    assert!(!b.path().exists());
+}
+
+#[test]
+fn one_who_stood_in_the_worktree_was_warned_about_themselves() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = repo.agent("k");
+    let out = at.agents(&["rm", "@"]).ok();
+    assert!(!out.stderr.contains("still working") && out.stderr.contains("you are in it: cd "), "{out}");
+}

@@ -456,3 +456,91 @@ fn the_parent_folder_was_gone() {
     assert_eq!(at.git(&["status", "--porcelain"]), "");
     assert!(Path::new(at.path()).is_dir());
 }
+
+#[test]
+fn a_stray_file_in_the_trash_blocked_every_command() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agent("k");
+    repo.agents(&["rm", "k"]).ok();
+    let trash = repo.common_dir().join("agents/trash");
+    let label = "20260101t120000z-mine-0a1b2c3d";
+    std::fs::write(trash.join(".DS_Store"), "x").unwrap();
+    std::fs::create_dir(trash.join("empty")).unwrap();
+    std::fs::create_dir_all(trash.join("full/folder")).unwrap();
+    std::fs::create_dir_all(trash.join(label).join("folder")).unwrap();
+    std::fs::write(trash.join("20260101t120000z-file-0a1b2c3d"), "x").unwrap();
+    symlink(repo.path(), trash.join("20260101t120000z-link-0a1b2c3d")).unwrap();
+    let before = tree_state(&trash);
+    repo.agent("other");
+    repo.agents(&["restore", "--list"]).ok();
+    assert_same_tree(&before, &tree_state(&trash));
+    repo.agents(&["restore", "k"]).ok();
+    repo.agents(&["rm", "other"]).ok();
+    for stays in [".DS_Store", "empty", "full/folder", label, "20260101t120000z-link-0a1b2c3d"] {
+        assert!(trash.join(stays).symlink_metadata().is_ok(), "{stays}");
+    }
+}
+
+/// The folder of the only entry in the trash.
+fn only_entry(repo: &Repo<'_>) -> PathBuf {
+    let trash = repo.common_dir().join("agents/trash");
+    std::fs::read_dir(trash).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn what_an_entry_said_led_out_of_its_folder_and_onto_the_terminal() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let hooks = tree_state(&repo.join(".git/hooks"));
+    let bad: [(&str, serde_json::Value); 8] = [
+        ("worktree", "../../hooks".into()),
+        ("worktree", "..".into()),
+        ("tree", "../../../hooks".into()),
+        ("path", repo.join(".git/hooks/k").to_str().unwrap().into()),
+        ("branch", "refs/heads/../../hooks/k".into()),
+        ("capture", "refs/heads/main".into()),
+        ("name", "k\u{1b}[2J\u{1b}]0;owned\u{7}".into()),
+        ("name", "k\nall is well".into()),
+    ];
+    repo.agent("k").write("kept", "kept");
+    for (key, value) in bad {
+        repo.agents(&["rm", "k"]).ok();
+        let file = only_entry(&repo).join("entry.json");
+        let mut entry: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        entry[key] = value.clone();
+        std::fs::write(&file, entry.to_string()).unwrap();
+        let list = repo.agents(&["restore", "--list"]).ok();
+        assert!(list.stderr.contains(&format!("'{key}' is nothing that a removal writes")), "{list}");
+        assert!(!list.stdout.contains('\u{1b}') && !list.stdout.contains("all is well"), "{list}");
+        let out = repo.agents(&["restore", "k"]).ok();
+        assert_eq!(repo.worktree("k").read("kept"), "kept", "{key} {value} {out}");
+        assert_eq!(repo.worktree("k").git(&["status", "--porcelain"]), "?? kept");
+        assert_same_tree(&hooks, &tree_state(&repo.join(".git/hooks")));
+    }
+}
+
+#[test]
+fn one_whose_admin_directory_was_gone_came_back_as_no_worktree() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = repo.agent("k");
+    at.write("src/a.txt", "changed");
+    at.commit("Own");
+    at.write("kept", "kept");
+    for damaged in [false, true] {
+        repo.agents(&["rm", "k"]).ok();
+        let entry = only_entry(&repo);
+        std::fs::remove_dir_all(entry.join("admin")).unwrap();
+        if damaged {
+            std::fs::write(entry.join("entry.json"), "{").unwrap();
+            std::fs::remove_file(entry.join("tree/.git")).unwrap();
+        }
+        let out = repo.agents(&["restore", "k"]).ok();
+        assert!(out.stderr.contains("git's entry of it was gone, and made anew"), "{out}");
+        let back = repo.worktree("k");
+        assert_eq!(back.git(&["status", "--porcelain", "--branch"]), "## k\n?? kept", "{out}");
+        assert_eq!(back.read("src/a.txt"), "changed");
+        assert_eq!(back.agents(&["path"]).ok().stdout.trim_end(), back.path().to_str().unwrap());
+    }
+}

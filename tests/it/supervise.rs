@@ -319,7 +319,12 @@ fn a_killed_supervisor_is_seen_at_once_and_what_it_left_is_ended() {
                 repo.agents(&["stop", name]).ok();
             }
             _ => {
-                repo.agents(&["rm", name]).ok();
+                let said = repo.status_of(name)["findings"].to_string();
+                assert!(said.contains("2 processes of its run still work"), "{said}");
+                let out = repo.agents(&["rm", name]).code(128);
+                assert!(out.stderr.contains("are alive") && out.stderr.contains("rm --stop removed"), "{out}");
+                assert!(alive(assistant.unwrap()) && repo.worktree(name).join("a").exists(), "{out}");
+                repo.agents(&["rm", "--stop", name]).ok();
                 repo.agents(&["status", name]).code(128);
             }
         }
@@ -534,4 +539,34 @@ fn a_disk_of_which_nothing_must_be_free_was_no_value() {
     repo.set("agents.minFree", "5");
     let out = repo.agents(&["run", "-q", "-a", "scripted", "x"]).code(128);
     assert!(out.stderr.contains("'5' is not a size"), "{out}");
+}
+
+#[test]
+fn a_copied_repository_ended_the_live_agents_of_the_original() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.start(&[("k", "WRITE: a: a\nSLEEP: 500")], &[]);
+    repo.reaches("k", "running");
+    let (supervisor, assistant) = repo.pids("k");
+    let copy = repo.join("../y");
+    let mut cp = env.command("cp", repo.path());
+    cp.args(["-a", "."]).arg(&copy);
+    crate::support::env::run(cp, b"").ok();
+    let copy = Repo::at(&env, copy);
+    let original = repo.common_dir();
+    for args in [&["stop", "k"][..], &["rm", "--stop", "k"], &["rm", "k"], &["retry", "k"], &["attach", "k"]] {
+        let out = copy.agents(args);
+        assert_ne!(out.status, 0, "{out}");
+        let says = format!("this repository is a copy; 'k' runs in '{}'", original.display());
+        assert!(out.stderr.contains(&says), "{out}");
+    }
+    copy.agents(&["stop", "--all"]);
+    copy.agents(&["send", "--now", "k", "and more"]);
+    copy.agents(&["doctor", "--fix"]);
+    assert!(copy.reason("k").contains("this repository is a copy"), "{}", copy.reason("k"));
+    assert!(alive(supervisor) && alive(assistant.unwrap()));
+    assert_eq!(repo.state("k"), "running");
+    assert!(repo.worktree("k").join("a").exists());
+    repo.agents(&["stop", "k"]).ok();
+    assert!(!alive(assistant.unwrap()));
 }

@@ -10,7 +10,7 @@ use crate::model::overlap::{Level, Lines};
 use crate::model::text::safe_line;
 use crate::ops::Context;
 use crate::ops::inventory::Inventory;
-use crate::ops::overlap::check::{Checked, CheckedPath, check};
+use crate::ops::overlap::check::{Checked, CheckedPath, Edit, check};
 use serde_json::{Value, json};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -40,7 +40,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let ctx = s.context()?;
     let paths: Vec<RelPath> = args.paths.iter().map(|p| from_top(s, &ctx, p)).collect::<Result<_, _>>()?;
-    let found = asked(&ctx, &paths)?;
+    let found = asked(&ctx, &paths, None)?;
     if args.json {
         s.ui.json(&found)?;
     } else {
@@ -50,11 +50,11 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     Ok(if found.paths.iter().any(touched) { code::NO } else { code::DONE })
 }
 
-fn asked(ctx: &Context, paths: &[RelPath]) -> Result<Checked, CliError> {
+fn asked(ctx: &Context, paths: &[RelPath], edit: Option<Edit<'_>>) -> Result<Checked, CliError> {
     let inv = Inventory::read(ctx)?;
     let me = ctx.here()?.map(|r| r.name);
     let me = me.or_else(|| std::env::var("AGENTS_NAME").ok().map(Name).filter(|n| inv.find(&n.0).is_some()));
-    Ok(check(ctx, &inv, me.as_ref(), paths)?)
+    Ok(check(ctx, &inv, me.as_ref(), paths, edit)?)
 }
 
 /// `path`, as typed in the directory of the session, from the top of its worktree. It need not exist.
@@ -88,7 +88,7 @@ pub fn from_top(s: &Session, ctx: &Context, path: &Path) -> Result<RelPath, CliE
 
 fn lines(p: &CheckedPath) -> String {
     let mut out = String::new();
-    let path = p.path.shown();
+    let path = Some(p.path.shown()).filter(|p| !p.is_empty()).unwrap_or_else(|| ".".to_owned());
     for t in &p.touched_by {
         out.push_str(&format!("{path}: {}\n", one(t.level, &t.agent, &t.lines, t.committed)));
     }
@@ -125,6 +125,31 @@ fn hook(s: &Session) -> Result<i32, CliError> {
     Ok(code::DONE)
 }
 
+/// The file as the tool is going to write it; `None` where that cannot be told.
+fn proposed(file: &Path, input: &Value) -> Option<Vec<u8>> {
+    if let Some(content) = input["content"].as_str() {
+        return Some(content.as_bytes().to_vec());
+    }
+    let one = std::slice::from_ref(input);
+    let edits = input["edits"].as_array().map_or(one, Vec::as_slice);
+    // The hook knows text alone; a file it could not be is judged as it is.
+    let mut text =
+        String::from_utf8(crate::runtime::files::read_limited(file, 16 << 20).ok()?.unwrap_or_default()).ok()?;
+    for e in edits {
+        let (old, new) = (e["old_string"].as_str()?, e["new_string"].as_str()?);
+        if old.is_empty() && text.is_empty() {
+            text = new.to_owned();
+        } else if old.is_empty() || !text.contains(old) {
+            return None;
+        } else if e["replace_all"].as_bool() == Some(true) {
+            text = text.replace(old, new);
+        } else {
+            text = text.replacen(old, new, 1);
+        }
+    }
+    Some(text.into_bytes())
+}
+
 fn decide(s: &Session, call: &Value) -> Result<Option<Value>, CliError> {
     let input = &call["tool_input"];
     let Some(file) = ["file_path", "notebook_path", "path"].iter().find_map(|k| input[*k].as_str()) else {
@@ -139,7 +164,10 @@ fn decide(s: &Session, call: &Value) -> Result<Option<Value>, CliError> {
         Err(_) => return Ok(None),
     };
     let Ok(path) = from_top(&here, &ctx, Path::new(file)) else { return Ok(None) };
-    let found = asked(&ctx, &[path])?;
+    let text = proposed(Path::new(file), input);
+    let top = ctx.repo().toplevel.clone();
+    let edit = text.as_deref().zip(top.as_deref()).map(|(text, top)| Edit { top, text });
+    let found = asked(&ctx, &[path], edit)?;
     let Some(p) = found.paths.first().filter(|p| !p.touched_by.is_empty() || !p.unknown.is_empty()) else {
         return Ok(None);
     };

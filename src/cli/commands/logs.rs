@@ -161,7 +161,7 @@ fn missing(s: &Session, inv: &Inventory, a: &Agent, file: &str) {
         return;
     }
     let name = &a.reg.name;
-    let ran = inv.journal.get(&a.reg.id).is_some_and(|j| j.last(&Kind::Attempt).is_some());
+    let ran = inv.journal.get(&a.reg.id).is_some_and(|j| j.all(&Kind::Attempt).any(writes_logs));
     match (ran, a.record.is_some() || a.run.dir.is_dir()) {
         (true, _) if !a.run.dir.is_dir() || file == "events.jsonl" || file == "output.log" => {
             s.ui.say(&format!("the logs of '{name}' are gone: '{}' was deleted", a.run.file(file).display()));
@@ -173,6 +173,11 @@ fn missing(s: &Session, inv: &Inventory, a: &Agent, file: &str) {
         (_, true) => s.ui.say(&format!("'{name}' has no such log yet")),
         (_, false) => s.ui.say(&format!("'{name}' has no log: no assistant was started")),
     }
+}
+
+/// Whether an attempt had an assistant of ours: a person who sits in its place leaves no log.
+fn writes_logs(attempt: &Event) -> bool {
+    attempt.more.get("attached").and_then(serde_json::Value::as_bool) != Some(true)
 }
 
 /// What the journal says, as a line of a log.

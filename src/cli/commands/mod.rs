@@ -4,7 +4,9 @@ pub mod adopt;
 pub mod attach;
 pub mod check;
 pub mod demo;
+pub mod doctor;
 pub mod exec;
+pub mod hooks;
 pub mod logs;
 pub mod new;
 pub mod overlap;
@@ -85,9 +87,10 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
     let schema = match command {
         "status" | "show" | "new" => schemars::schema_for!(StatusAnswer),
         "overlap" => schemars::schema_for!(crate::ops::overlap::answer::Overlaps),
+        "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
-        "rm" | "stop" | "retry" | "send" | "restore" | "adopt" => schemars::schema_for!(Results),
+        "rm" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" => schemars::schema_for!(Results),
         other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),
     };
     let text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");

@@ -4,6 +4,7 @@ use super::{Outcome, finish};
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::table;
+use crate::model::text::safe_line;
 use crate::ops::restore;
 
 /// Bring a removed environment back: branch, files, index, registration
@@ -57,12 +58,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         for e in &entries {
             let branch =
                 crate::model::task::short_ref(&e.branch).to_owned() + if e.branch_deleted { " (deleted)" } else { "" };
-            rows.push(vec![
-                e.name.clone(),
-                e.at.clone(),
-                branch,
-                e.path.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
-            ]);
+            let path = e.path.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+            rows.push([&e.name, &e.at, &branch, &path].map(|cell| safe_line(cell.as_bytes())).to_vec());
         }
         s.ui.out(&if entries.is_empty() {
             "nothing was removed\n".to_owned()

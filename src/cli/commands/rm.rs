@@ -80,6 +80,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         throw_away,
         capture_max_file: max_file,
         dry_run: args.dry_run,
+        unasked: false,
     };
     let mut results = Vec::new();
     let mut hints = Vec::new();
@@ -123,7 +124,7 @@ fn one(
             s.ui.say(&format!("'{name}' {would}no longer managed; its worktree and branch stay"));
             done(None)
         }
-        Ok(remove::Outcome::Removed { branch_deleted, because, visitors, standing_in, stale_lock, tree }) => {
+        Ok(remove::Outcome::Removed { branch_deleted, because, visitors, standing_in, stale_lock, tree, pending }) => {
             if stale_lock {
                 s.ui.say(&format!("'{name}' {would}released from the lock of a run that is gone"));
             }
@@ -144,6 +145,9 @@ fn one(
                     shell_word(name),
                     shell_word(&path.to_string_lossy())
                 ));
+            }
+            if let Some(why) = pending {
+                s.ui.warn(&format!("not all of it is noted yet: {why}; the next command goes on with it"));
             }
             for v in visitors {
                 s.ui.warn(&format!("still working in its directory: {v}"));

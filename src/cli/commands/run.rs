@@ -55,7 +55,7 @@ pub struct Args {
     /// The command that tests their work, a line for the shell
     #[arg(long, value_name = "CMD", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     test: Option<String>,
-    /// At the end merge all that merges clean and test the result, as 'report --merged' does
+    /// At the end also merge all that merges clean, and test the result
     #[arg(long, conflicts_with = "detach")]
     merged: bool,
     /// How long an attempt may take ('off': for ever)

@@ -43,6 +43,9 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
+    if args.nul && !args.porcelain && !args.names {
+        return Err(CliError::Usage("-z goes with --porcelain or --names".into()));
+    }
     let states: Vec<RunState> = args
         .state
         .iter()

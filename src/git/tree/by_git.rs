@@ -37,7 +37,7 @@ pub(super) fn tree(store: &Store, place: &Place<'_>, doubtful: &mut BTreeMap<Rel
     let out = filters.allow(add).output()?;
     // 1: some file could not be added, and git has said which; the others were.
     if !matches!(out.status.code(), Some(0 | 1)) {
-        return Err(command::failed("add -A", &out));
+        return Err(command::failed("add -A", &out, Some(&store.repo().common_dir)));
     }
     let mut lines: Vec<u8> = Vec::new();
     for (id, path) in &submodules {

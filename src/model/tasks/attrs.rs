@@ -399,7 +399,7 @@ mod tests {
             let got = group(line).unwrap_err();
             assert!(got.contains(wanted), "{line}: {got}");
         }
-        assert_eq!(group("{nam=x time=5 tset=a}").unwrap_err().lines().count(), 3, "all at once");
+        assert_eq!(group("{nam=x time=5 model=--x}").unwrap_err().lines().count(), 3, "all at once");
     }
 
     #[test]

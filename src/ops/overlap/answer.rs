@@ -182,7 +182,10 @@ pub(super) fn compose(round: &Round<'_>, inv: &Inventory, c: &Compared, question
         }
     }
     if let Some(order) = &mut out.order {
-        let is_agent = |i: &usize| c.sides[*i].kind == SideKind::Agent && (question.names.len() < 2 || named(*i));
+        // Who has changed nothing has nothing to land.
+        let works = |i: usize| found.sides[i].paths != Some(0);
+        let is_agent =
+            |i: &usize| c.sides[*i].kind == SideKind::Agent && works(*i) && (question.names.len() < 2 || named(*i));
         let members: Vec<usize> = (0..c.sides.len()).filter(is_agent).collect();
         let sides: Vec<Side> = members.iter().map(|i| c.sides[*i].clone()).collect();
         let place = |i: usize| members.iter().position(|m| *m == i);
@@ -197,6 +200,14 @@ pub(super) fn compose(round: &Round<'_>, inv: &Inventory, c: &Compared, question
                 stops: step.stops.iter().map(|p| JsonPath::from(p.as_slice())).collect(),
                 unknown: step.unknown,
             });
+        }
+    }
+    let met = || out.pairs.iter().flat_map(|p| &p.paths).chain(out.with_base.iter().flat_map(|w| &w.paths));
+    let generated = round.generated(base, &met().map(|p| p.path.raw()).collect());
+    let paths = out.pairs.iter_mut().flat_map(|p| &mut p.paths);
+    for p in paths.chain(out.with_base.iter_mut().flat_map(|w| &mut w.paths)) {
+        if p.hint.is_none() && generated.contains(&p.path.raw()) {
+            p.hint = Some("a generated file: after merging, what makes it makes it again".to_owned());
         }
     }
     for ((p, side), facts) in c.parties.iter().zip(&c.sides).zip(found.sides) {
@@ -240,8 +251,9 @@ fn narrowed(p: &Pair, paths: &[Vec<u8>]) -> (Option<Level>, Vec<PathAnswer>) {
     };
     let at = |m: &&Meeting| below(&m.path) || m.other.as_deref().is_some_and(below);
     let there: Vec<&Meeting> = p.meetings.iter().filter(at).collect();
-    let level =
-        if p.unknown.is_some() { None } else { Some(there.iter().map(|m| m.level).max().unwrap_or(Level::None)) };
+    let worst = there.iter().map(|m| m.level).max().unwrap_or(Level::None);
+    let doubted = p.unknown.is_some() && (p.doubts.is_empty() || p.doubts.iter().any(|d| below(d)));
+    let level = (!doubted || worst == Level::Conflict).then_some(worst);
     (level, there.into_iter().map(PathAnswer::from).collect())
 }
 
@@ -264,6 +276,9 @@ impl From<&Meeting> for PathAnswer {
 fn hint(m: &Meeting) -> Option<String> {
     if let Some(command) = regenerated_by(&m.path) {
         return Some(format!("a lock file: after merging, '{command}' writes it again"));
+    }
+    if m.endings {
+        return Some("one side changes line endings only".to_owned());
     }
     let (_, number) = migration_number(&m.path)?;
     m.other.as_ref().filter(|_| m.symbol.is_none())?;

@@ -4,13 +4,14 @@ use super::Round;
 use super::answer::Question;
 use super::parties::Compared;
 use crate::model::agent::Name;
-use crate::model::overlap::{Level, Lines, Meeting, SideKind};
+use crate::model::overlap::{Level, Lines, Meeting, Pair, SideKind};
 use crate::ops::answer::JsonPath;
 use crate::ops::inventory::Inventory;
 use crate::ops::{Context, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Somebody who touches a path.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -43,11 +44,37 @@ pub struct Checked {
     pub paths: Vec<CheckedPath>,
 }
 
-/// Who else touches `paths` (from the top of the tree; a directory means what is below it), for the agent `me`.
-pub fn check(ctx: &Context, inv: &Inventory, me: Option<&Name>, paths: &[Vec<u8>]) -> Result<Checked> {
+/// A file that is about to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Edit<'a> {
+    /// The top of the tree it is in.
+    pub top: &'a Path,
+    /// All of it, as it will be.
+    pub text: &'a [u8],
+}
+
+/// Who else touches `paths` (from the top of the tree; a directory means what is below it), for the agent `me`. With an
+/// `edit` the first of them is judged as it is going to be.
+pub fn check(
+    ctx: &Context,
+    inv: &Inventory,
+    me: Option<&Name>,
+    paths: &[Vec<u8>],
+    edit: Option<Edit<'_>>,
+) -> Result<Checked> {
     let round = Round::begin(ctx)?;
-    let c = Compared::read(ctx, inv, &round, &Question::default())?;
-    let mine = me.and_then(|m| c.sides.iter().position(|s| s.kind == SideKind::Agent && s.name == m.0));
+    let mut c = Compared::read(ctx, inv, &round, &Question::default())?;
+    let mut mine = me.and_then(|m| c.sides.iter().position(|s| s.kind == SideKind::Agent && s.name == m.0));
+    if let (Some(edit), Some(path)) = (edit, paths.first()) {
+        mine = mine.or_else(|| c.wake(edit.top));
+        // Where it cannot be judged as it will be, it is as it is.
+        if let Some(m) = mine
+            && let Ok(side) = round.with_file(&c.sides[m], path, edit.text)
+        {
+            c.sides[m] = side;
+        }
+    }
+    let c = c;
     let mut out: Vec<CheckedPath> = paths
         .iter()
         .map(|p| CheckedPath { path: JsonPath::from(p.as_slice()), touched_by: Vec::new(), unknown: BTreeMap::new() })
@@ -93,7 +120,8 @@ pub fn check(ctx: &Context, inv: &Inventory, me: Option<&Name>, paths: &[Vec<u8>
             if lines.is_empty() && hits.len() == 1 {
                 lines.clone_from(&hits[0].lines);
             }
-            if let Some(why) = pair.and_then(|p| p.unknown.clone()) {
+            let about = |p: &Pair| p.doubts.is_empty() || p.doubts.iter().any(|d| below(d));
+            if let Some(why) = pair.filter(|p| about(p)).and_then(|p| p.unknown.clone()) {
                 answer.unknown.insert(side.name.clone(), why);
             }
             answer.touched_by.push(TouchAnswer {

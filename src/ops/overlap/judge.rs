@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Counts up when the answers mean something else.
-const FORM: &str = "overlap 2";
+const FORM: &str = "overlap 3";
 
 /// Pairs that are decided between two looks at the clock.
 const PORTION: usize = 64;
@@ -63,7 +63,18 @@ impl Round<'_> {
                 }
             }
         }
-        let bases = self.store.objects().merge_bases_of(&commits);
+        // The same commit on both sides is the same work done twice, not work on top of the other's: it is compared since
+        // both left the base.
+        let asked: Vec<(Oid, Oid)> = commits
+            .iter()
+            .zip(&readable)
+            .map(|((x, y), at)| {
+                let (a, b) = (&sides[pairs[*at].0], &sides[pairs[*at].1]);
+                let stacked = a.after.contains(&b.name) || b.after.contains(&a.name);
+                (if x == y && !stacked { base.clone() } else { x.clone() }, y.clone())
+            })
+            .collect();
+        let bases = self.store.objects().merge_bases_of(&asked);
         let bases =
             bases.unwrap_or_else(|e| commits.iter().map(|_| Err(crate::git::Error::Object(e.to_string()))).collect());
         let mut tasks = Vec::new();
@@ -76,6 +87,9 @@ impl Round<'_> {
                 let attributes = attributes.as_deref().unwrap_or_default();
                 digest(&[FORM, &self.rules, attributes, &bases, tree(x), tree(y)])
             };
+            let same = trees[a].as_ref().ok().filter(|t| trees[b].as_ref().is_ok_and(|o| t.0 == o.0));
+            // Where the base has nothing to do with it, one commit is no overlap with itself.
+            let bases = bases.map(|b| same.filter(|_| b.is_empty()).map_or(b, |(commit, _)| vec![commit.clone()]));
             match bases {
                 Err(e) => set(at, Found::unknown(e.to_string())),
                 Ok(bases) if bases.is_empty() => set(at, Found::unknown(super::no_common(self.ctx))),
@@ -198,8 +212,16 @@ impl Round<'_> {
             asked.iter().zip(merges.into_iter().map(Some)).chain(free.iter().zip(none)).collect();
         let lines = Lines::new(self.store.objects());
         let found = in_parallel(&all, |(c, merge)| {
-            let merge = merge.clone().map(|m| without_programs(m, c, &programs));
-            Ok(doubted(found(c, merge, &lines), c, sides))
+            let (merge, doubt) = match merge.clone().map(|m| without_programs(m, c, &programs)) {
+                Some((m, doubt)) => (Some(m), doubt),
+                None => (None, None),
+            };
+            let mut found = found(c, merge, &lines);
+            if let Some((path, why)) = doubt {
+                found.doubt(&path, why);
+            }
+            doubt_contents(&mut found, c, sides);
+            Ok(found)
         });
         let found = found.unwrap_or_else(|e| all.iter().map(|_| Found::unknown(e.to_string())).collect());
         out.extend(all.iter().map(|(c, _)| c.task).zip(found));
@@ -241,7 +263,7 @@ impl Round<'_> {
             let pairs: Vec<(Oid, Oid)> = list.iter().map(|(n, _)| commits[*n].clone()).collect();
             let programs = self.programs(commit, list.iter().map(|(n, _)| &asked[*n]));
             for ((n, why), other) in list.into_iter().zip(self.ask(commit, &pairs)) {
-                let other = without_programs(other, &asked[n], &programs);
+                let (other, _) = without_programs(other, &asked[n], &programs);
                 let same = std::mem::discriminant(&merges[n]) == std::mem::discriminant(&other);
                 if !same && !matches!(merges[n], Merge::Unknown(_)) {
                     merges[n] = Merge::Unknown(why);
@@ -275,38 +297,33 @@ fn joined(sets: &Sets, bases: &[Oid], tree: Option<&Oid>) -> Result<Arc<ChangeSe
 }
 
 fn found(c: &Candidate<'_>, merge: Option<Merge>, lines: &Lines<'_>) -> Found {
-    let conflicts = match merge {
-        Some(Merge::Unknown(why)) => return Found { twins: texts(&c.twins), ..Found::unknown(why) },
-        Some(Merge::Conflict(paths)) => paths,
-        Some(Merge::Clean(_)) | None => BTreeMap::new(),
+    let (conflicts, unknown) = match merge {
+        Some(Merge::Unknown(why)) => (BTreeMap::new(), Some(why)),
+        Some(Merge::Conflict(paths)) => (paths, None),
+        Some(Merge::Clean(_)) | None => (BTreeMap::new(), None),
     };
-    let meetings = lines.meetings(&c.x, &c.y, &conflicts);
-    Found { unknown: None, meetings: meetings.into_iter().map(Met::from).collect(), twins: texts(&c.twins) }
+    let meetings = lines.meetings(&c.x, &c.y, &conflicts).into_iter().map(Met::from).collect();
+    Found { unknown, meetings, twins: texts(&c.twins), doubts: Vec::new() }
 }
 
 /// A file that could not be read, or that a program converts, may hold anything: the other side's change of it is not
 /// known to merge.
-fn doubted(found: Found, c: &Candidate<'_>, sides: &[Side]) -> Found {
-    if found.unknown.is_some() || found.level() == Some(Level::Conflict) {
-        return found;
-    }
+fn doubt_contents(found: &mut Found, c: &Candidate<'_>, sides: &[Side]) {
     let (x, y) = (&sides[c.task.x].doubtful, &sides[c.task.y].doubtful);
-    let meets = |doubtful: &BTreeMap<Vec<u8>, String>, other: &ChangeSet, theirs: &BTreeMap<Vec<u8>, String>| {
-        let hit = doubtful.iter().find(|(p, _)| other.files.contains_key(*p) || theirs.contains_key(*p));
-        hit.map(|(p, why)| format!("'{}': {why}", safe_path(p)))
-    };
-    match meets(x, &c.y, y).or_else(|| meets(y, &c.x, x)) {
-        Some(why) => Found { twins: found.twins, ..Found::unknown(why) },
-        None => found,
+    for (doubtful, other, theirs) in [(x, &c.y, y), (y, &c.x, x)] {
+        for (path, why) in doubtful.iter().filter(|(p, _)| other.files.contains_key(*p) || theirs.contains_key(*p)) {
+            found.doubt(path, format!("'{}': {why}", safe_path(path)));
+        }
     }
 }
 
-/// `merge` where no program would have been asked; else a conflict elsewhere still is one, and the rest is unknown.
-fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> Merge {
+/// `merge` where no program would have been asked; else a conflict elsewhere still is one, and the rest is unknown: the
+/// path that a program merges, and why that is not known.
+fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> (Merge, Option<(Vec<u8>, String)>) {
     let programs = match programs {
-        Ok(p) if p.is_empty() => return merge,
+        Ok(p) if p.is_empty() => return (merge, None),
         Ok(p) => p,
-        Err(why) => return Merge::Unknown(why.clone()),
+        Err(why) => return (Merge::Unknown(why.clone()), None),
     };
     // A path changed on both sides, or a new one that may be the other name of a file the other side changes.
     let renamed = |x: &ChangeSet, y: &ChangeSet| {
@@ -319,14 +336,17 @@ fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> Mer
         };
         x.files.iter().find(hit).map(|(p, _)| p.clone())
     };
-    let Some(path) = of(&c.x, &c.y).or_else(|| of(&c.y, &c.x)) else { return merge };
+    let Some(path) = of(&c.x, &c.y).or_else(|| of(&c.y, &c.x)) else { return (merge, None) };
+    let program = programs.get(&path).map_or("", String::as_str);
+    let why = format!("'{}' is merged by the program '{program}', which is not run", safe_path(&path));
     match merge {
-        Merge::Conflict(paths) if paths.keys().any(|p| !programs.contains_key(p)) => Merge::Conflict(paths),
-        Merge::Unknown(why) => Merge::Unknown(why),
-        _ => {
-            let program = programs.get(&path).map_or("", String::as_str);
-            Merge::Unknown(format!("'{}' is merged by the program '{program}', which is not run", safe_path(&path)))
+        Merge::Conflict(paths) if paths.keys().any(|p| !programs.contains_key(p)) => {
+            // What git says of a path that a program merges is not what would come of it.
+            let paths = paths.into_iter().filter(|(p, _)| !programs.contains_key(p)).collect();
+            (Merge::Conflict(paths), Some((path, why)))
         }
+        Merge::Unknown(why) => (Merge::Unknown(why), None),
+        _ => (Merge::Unknown(why), None),
     }
 }
 
@@ -339,6 +359,9 @@ struct Found {
     meetings: Vec<Met>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     twins: Vec<(Text, Text)>,
+    /// What `unknown` is about, where it is not all. Unknown answers are not kept.
+    #[serde(skip)]
+    doubts: Vec<Vec<u8>>,
 }
 
 /// A meeting as it is kept.
@@ -354,6 +377,8 @@ struct Met {
     symbol: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other: Option<Text>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    endings: bool,
 }
 
 /// Exact bytes as text: each byte is one character.
@@ -384,6 +409,7 @@ impl From<Meeting> for Met {
             y: m.b_lines,
             symbol: m.symbol,
             other: m.other.as_deref().map(Text::of),
+            endings: m.endings,
         }
     }
 }
@@ -398,11 +424,21 @@ impl Found {
         self.unknown.is_none()
     }
 
-    fn level(&self) -> Option<Level> {
-        match self.unknown {
-            Some(_) => None,
-            None => Some(self.meetings.iter().map(|m| m.level).max().unwrap_or(Level::None)),
+    /// What one path holds is not known; the rest is.
+    fn doubt(&mut self, path: &[u8], why: String) {
+        if self.unknown.is_none() {
+            self.unknown = Some(why);
+        } else if self.doubts.is_empty() {
+            // All is unknown already.
+            return;
         }
+        self.doubts.push(path.to_vec());
+    }
+
+    /// A conflict is one whatever else there is.
+    fn level(&self) -> Option<Level> {
+        let worst = self.meetings.iter().map(|m| m.level).max().unwrap_or(Level::None);
+        (self.unknown.is_none() || worst == Level::Conflict).then_some(worst)
     }
 
     /// Asked the other way round.
@@ -429,9 +465,10 @@ impl Found {
             b_lines: m.y,
             symbol: m.symbol,
             other: m.other.map(|o| o.bytes()),
+            endings: m.endings,
         };
         let meetings = self.meetings.into_iter().map(meeting).collect();
         let twins = self.twins.iter().map(|(a, b)| (a.bytes(), b.bytes())).collect();
-        Pair { a, b, level, meetings, twins, unknown: self.unknown }
+        Pair { a, b, level, meetings, twins, unknown: self.unknown, doubts: self.doubts }
     }
 }

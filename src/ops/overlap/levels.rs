@@ -50,6 +50,16 @@ impl<'a> Lines<'a> {
         self.of(delta).map(|hunks| lines::lines(hunks.iter())).unwrap_or_default()
     }
 
+    /// Whether both versions are the same text but for its line endings.
+    fn only_endings(&self, delta: &Delta) -> bool {
+        let read = |e: &Option<Entry>| self.objects.blob(&e.as_ref()?.id).ok().flatten();
+        let (Some(old), Some(new)) = (read(&delta.old), read(&delta.new)) else { return false };
+        let plain = |b: &[u8]| -> Vec<u8> {
+            b.split(|c| *c == b'\n').flat_map(|l| [l.strip_suffix(b"\r").unwrap_or(l), b"\n"].concat()).collect()
+        };
+        old != new && old.len().abs_diff(new.len()) <= old.len().max(new.len()) / 2 + 2 && plain(&old) == plain(&new)
+    }
+
     /// Where the two meet, sorted by path. `conflicts` are what git's merge stops on.
     pub(super) fn meetings(&self, a: &ChangeSet, b: &ChangeSet, conflicts: &BTreeMap<Vec<u8>, Kind>) -> Vec<Meeting> {
         let both: BTreeSet<&Vec<u8>> = a.both(b).map(|(p, _, _)| p).collect();
@@ -87,6 +97,7 @@ impl<'a> Lines<'a> {
             None => (all(in_a), all(in_b)),
         };
         let symbol = symbol.map(|(name, ..)| name);
-        Meeting { path: path.to_vec(), level, kind, a_lines, b_lines, symbol, other: None }
+        let endings = [of_a, of_b].into_iter().flatten().any(|d| self.only_endings(d));
+        Meeting { path: path.to_vec(), level, kind, a_lines, b_lines, symbol, other: None, endings }
     }
 }

@@ -31,6 +31,7 @@ use crate::git::tree;
 use crate::model::agent::Oid;
 use crate::model::overlap::{Pair, Pairs, Side, SideFacts, SideKind, same_group};
 use cache::Cache;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -66,6 +67,8 @@ pub struct Look<'a> {
     pub kind: SideKind,
     /// Its rivals.
     pub group: Option<String>,
+    /// Those whose work it was begun on top of.
+    pub after: Vec<String>,
     /// The tip of its branch.
     pub tip: Option<Oid>,
     /// Its worktree, where it has one that can be read.
@@ -101,6 +104,10 @@ impl<'c> Round<'c> {
     }
 
     fn side(&self, look: &Look<'_>) -> Side {
+        Side { after: look.after.clone(), ..self.read(look) }
+    }
+
+    fn read(&self, look: &Look<'_>) -> Side {
         let unknown = |why: String| Side::unknown(&look.name, look.kind, look.group.clone(), why);
         let Some(place) = &look.place else {
             return match &look.tip {
@@ -143,6 +150,22 @@ impl<'c> Round<'c> {
         let pairs: Vec<(usize, usize)> = (1..all.len()).map(|i| (0, i)).collect();
         let found = self.judge(base, &all, &pairs);
         found.into_iter().map(|p| Pair { a: p.b - 1, b: p.b - 1, ..p }).collect()
+    }
+
+    /// `side` with `text` as the content of `path`, for what somebody is about to write.
+    pub fn with_file(&self, side: &Side, path: &[u8], text: &[u8]) -> std::result::Result<Side, String> {
+        let (commit, tree) = self.tree_of(side)?;
+        let tree = tree::with_file(&self.store, &tree, path, text).map_err(|e| e.to_string())?;
+        let parent = side.tip.clone().unwrap_or(commit);
+        let commit = self.store.commit(&tree, &[parent]).map_err(|e| e.to_string())?;
+        let mut doubtful = side.doubtful.clone();
+        doubtful.remove(path);
+        Ok(Side { commit: Ok(commit), dirty: true, doubtful, ..side.clone() })
+    }
+
+    /// Which of `paths` are made by a program from others: to be made again, not merged. None where that cannot be told.
+    pub fn generated(&self, base: &Oid, paths: &BTreeSet<Vec<u8>>) -> BTreeSet<Vec<u8>> {
+        crate::git::attributes::generated(&self.store, base, paths).unwrap_or_default()
     }
 
     /// The verdicts on `pairs` alone, in their order; also those that are free.

@@ -10,7 +10,7 @@ use crate::model::task::short_ref;
 use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::{Context, Error, Result};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A party with what it is compared against.
 pub(super) struct Party {
@@ -22,6 +22,8 @@ pub(super) struct Party {
     /// Full name of its base.
     pub(super) base: Option<String>,
     place: std::result::Result<Option<Where>, String>,
+    /// Names of those it was begun on top of.
+    after: Vec<String>,
 }
 
 /// A worktree.
@@ -92,6 +94,18 @@ impl Compared {
         Ok(out)
     }
 
+    /// The party at `top`, a checkout without changes too.
+    pub(super) fn wake(&mut self, top: &Path) -> Option<usize> {
+        let at = |p: &Party| matches!(&p.place, Ok(Some(w)) if w.tree == top);
+        if let Some(i) = self.parties.iter().position(at) {
+            return Some(i);
+        }
+        let (party, side) = self.resting.swap_remove(self.resting.iter().position(|(p, _)| at(p))?);
+        self.parties.push(party);
+        self.sides.push(side);
+        Some(self.sides.len() - 1)
+    }
+
     /// The trees in which uncommitted paths were counted on the way.
     pub(super) fn counted(&self) -> impl Iterator<Item = (PathBuf, (usize, usize, usize))> {
         let all = self.parties.iter().zip(&self.sides).chain(self.resting.iter().map(|(p, s)| (p, s)));
@@ -116,6 +130,7 @@ impl Party {
             name: self.name.clone(),
             kind: self.kind,
             group: self.group.clone(),
+            after: self.after.clone(),
             tip: self.tip.clone(),
             place: place.map(|w| Place { worktree: &w.tree, admin: &w.admin, head: w.head.as_ref() }),
         }
@@ -150,7 +165,7 @@ fn parties(ctx: &Context, inv: &Inventory, q: &Question, base: Option<&(String, 
     let mut out: Vec<Party> =
         inv.agents.iter().filter(|a| a.tip.is_some() || a.entry.is_some()).map(|a| agent(inv, a)).collect();
     let base_name = base.map(|(name, _)| name.clone());
-    let checkout = |tree: &std::path::Path, admin: &std::path::Path, head: &worktree::Head| {
+    let checkout = |tree: &Path, admin: &Path, head: &worktree::Head| {
         let dir = tree.file_name().unwrap_or_default().to_string_lossy();
         let (branch, tip) = match head {
             worktree::Head::Branch(b) => (Some(short_ref(b).to_owned()), inv.refs.get(b).cloned()),
@@ -166,6 +181,7 @@ fn parties(ctx: &Context, inv: &Inventory, q: &Question, base: Option<&(String, 
             tip: tip.clone(),
             base: base_name.clone(),
             place: Ok(Some(Where { tree: tree.to_owned(), admin: admin.to_owned(), head: tip })),
+            after: Vec::new(),
         }
     };
     if let Some(main) = &ctx.repo().main_worktree {
@@ -176,7 +192,13 @@ fn parties(ctx: &Context, inv: &Inventory, q: &Question, base: Option<&(String, 
         }
     }
     let managed: BTreeSet<&str> = inv.agents.iter().filter_map(|a| Some(a.entry.as_ref()?.id.as_str())).collect();
-    for e in inv.worktrees.iter().filter(|e| !managed.contains(e.id.as_str()) && e.link() == Link::Good) {
+    // One that we are making, or were when we were killed, is nobody's work.
+    let half_made = |e: &worktree::Entry| {
+        e.locked.as_deref().is_some_and(|r| crate::ops::identity::parse_lock_reason(r).is_some())
+            || inv.agents.iter().any(|a| a.reg.path.as_ref() == Some(&e.path))
+    };
+    let nobodys = |e: &&worktree::Entry| !managed.contains(e.id.as_str()) && e.link() == Link::Good && !half_made(e);
+    for e in inv.worktrees.iter().filter(nobodys) {
         let party = checkout(&e.path, &e.admin, &e.head);
         if party.tip.is_some() && !out.iter().any(|p| p.name == party.name) {
             out.push(party);
@@ -190,6 +212,7 @@ fn parties(ctx: &Context, inv: &Inventory, q: &Question, base: Option<&(String, 
         tip: Some(tip.clone()),
         base: base_name.clone(),
         place: Ok(None),
+        after: Vec::new(),
     };
     for name in &q.names {
         if out.iter().any(|p| p.name == *name) {
@@ -236,6 +259,9 @@ fn parties(ctx: &Context, inv: &Inventory, q: &Question, base: Option<&(String, 
 
 fn agent(inv: &Inventory, a: &Agent) -> Party {
     let place = match &a.entry {
+        // Being made, or waiting for it: there is nothing that is not committed yet.
+        _ if matches!(a.reg.doing.as_deref(), Some("create" | "checkout" | "adopt")) => Ok(None),
+        None if a.reg.worktree.is_some() => Err("git's entry of its worktree is gone".into()),
         None => Ok(None),
         Some(e) => match e.link() {
             Link::Good => {
@@ -246,8 +272,8 @@ fn agent(inv: &Inventory, a: &Agent) -> Party {
                 };
                 Ok(Some(Where { tree: e.path.clone(), admin: e.admin.clone(), head }))
             }
-            // Where there is no directory there is nothing that is not committed.
-            Link::Missing => Ok(None),
+            // It may have been moved, with work in it.
+            Link::Missing => Err(format!("its directory is missing: '{}'", e.path.display())),
             Link::Broken(why) => Err(format!("its directory {why}")),
         },
     };
@@ -259,6 +285,13 @@ fn agent(inv: &Inventory, a: &Agent) -> Party {
         tip: a.tip.clone(),
         base: Some(a.reg.base.clone()),
         place,
+        after: a
+            .task
+            .after
+            .iter()
+            .filter_map(|id| inv.agents.iter().find(|x| x.reg.id == *id))
+            .map(|x| x.reg.name.0.clone())
+            .collect(),
     }
 }
 

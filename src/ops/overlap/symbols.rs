@@ -127,6 +127,7 @@ impl<'a> Symbols<'a> {
             b_lines: Vec::new(),
             symbol,
             other: (path != other).then(|| other.to_vec()),
+            endings: false,
         };
         let mut out = Vec::new();
         for (number, path) in &x.migrations {

@@ -106,6 +106,7 @@ fn answer_in_a_process_of_its_own() {
             name: name.clone(),
             kind: SideKind::Agent,
             group: (!group.is_empty()).then(|| group.clone()),
+            after: Vec::new(),
             tip: tip.clone().or_else(|| place.as_ref().and_then(|p| p.2.clone())),
             place: place.as_ref().map(|(w, a, h)| Place { worktree: w, admin: a, head: h.as_ref() }),
         })

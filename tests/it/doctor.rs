@@ -1,0 +1,88 @@
+//! What `doctor` finds, what it mends, and what it leaves to a person with the command.
+
+use crate::support::agents::list;
+use crate::support::{Env, Repo};
+use serde_json::Value;
+
+fn findings(repo: &Repo<'_>, args: &[&str]) -> Vec<(String, String, String)> {
+    let args: Vec<&str> = ["doctor", "--json"].iter().chain(args).copied().collect();
+    let answer = repo.agents(&args).json();
+    let word = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let all = answer["findings"].as_array().unwrap();
+    all.iter().map(|f| (word(&f["about"]), word(&f["what"]), word(&f["mend"]))).collect()
+}
+
+#[test]
+fn a_sound_repository_has_nothing_wrong() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    assert_eq!(repo.agents(&["doctor"]).ok().stdout, "nothing is wrong\n");
+    repo.agent("one");
+    repo.run(&[("two", "WRITE: a.txt a\nCOMMIT: a")], &[]).ok();
+    assert_eq!(repo.agents(&["doctor"]).ok().stdout, "nothing is wrong\n");
+    assert_eq!(repo.agents(&["doctor", "--fix"]).ok().stdout, "nothing is wrong\n");
+}
+
+#[test]
+fn each_finding_names_the_command_that_mends_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for name in ["damaged", "moved", "gone"] {
+        repo.agent(name);
+    }
+    let tree = repo.worktree("moved").path().to_owned();
+    std::fs::rename(&tree, tree.with_file_name("elsewhere")).unwrap();
+    std::fs::rename(repo.worktree("gone").path(), repo.join("../aside")).unwrap();
+    std::fs::remove_file(repo.join("../aside/.git")).unwrap();
+    repo.git(&["config", "agent.damaged.fork", "nonsense"]);
+    repo.git(&["config", "--global", "agents.minFree", "900TiB"]);
+    repo.git(&["config", "--global", "agents.assistant", "mine"]);
+    repo.custom(&["no-such-program"]);
+    let lock = repo.common_dir().join("packed-refs.lock");
+    std::fs::write(&lock, "").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    std::fs::File::options().write(true).open(&lock).unwrap().set_modified(old).unwrap();
+    let out = repo.agents(&["doctor"]).code(1);
+    let all = findings(&repo, &[]);
+    let mend = |about: &str, what: &str| {
+        let hit = all.iter().find(|(a, w, _)| a == about && w.contains(what));
+        hit.map(|(_, _, m)| m.clone()).unwrap_or_else(|| panic!("'{about}' '{what}' is not among\n{out}"))
+    };
+    assert_eq!(mend("damaged", "is damaged"), "git agents adopt damaged");
+    assert!(mend("git", "were moved").ends_with("worktree repair ../x.agents/elsewhere") || mend("git", "were moved").contains("elsewhere"));
+    assert_eq!(mend("gone", "missing"), "git agents rm gone");
+    assert!(mend("git", "packed-refs.lock' stands for 2h").contains("make sure that no git runs"));
+    assert!(mend("set-up", "of disk are free").is_empty());
+    mend("set-up", "no-such-program");
+    // What it offers helps.
+    repo.agents(&["adopt", "damaged"]).ok();
+    assert!(!findings(&repo, &[]).iter().any(|(a, ..)| a == "damaged"));
+    assert!(lock.exists(), "nothing of somebody else's is removed");
+}
+
+#[test]
+fn fixing_ends_what_a_killed_supervisor_left() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agents_input(&["run", "-q", "-d", "-a", "scripted", "-f", "-"], list(&[("dead", "SLEEP: 600")])).ok();
+    repo.reaches("dead", "running");
+    let (supervisor, assistant) = repo.pids("dead");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(supervisor), nix::sys::signal::Signal::SIGKILL).unwrap();
+    repo.becomes("dead", "dead");
+    assert!(findings(&repo, &[]).iter().any(|(a, _, m)| a == "dead" && m == "git agents retry dead"));
+    let after = findings(&repo, &["--fix"]);
+    assert!(after.iter().any(|(a, _, m)| a == "dead" && m == "git agents retry dead"), "{after:?}");
+    assert!(!after.iter().any(|(_, w, _)| w.contains("locked by a run that is gone")), "{after:?}");
+    let gone = || !std::path::Path::new(&format!("/proc/{}", assistant.unwrap())).exists();
+    env.until("the assistant is ended", gone);
+}
+
+#[test]
+fn a_bare_flag_beside_a_checkout_is_seen_where_git_itself_refuses() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let one = repo.agent("one");
+    repo.git(&["config", "core.bare", "true"]);
+    let out = one.agents(&["doctor"]).code(1).stdout;
+    assert!(out.contains("core.bare is set though there is a checkout") && out.contains("git config core.bare false"), "{out}");
+}

@@ -1,0 +1,348 @@
+//! `hooks`: beside what others have there, gone again without a trace, never in the way of the user's own git.
+
+use crate::support::env::run;
+use crate::support::{Env, Out, Repo};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+const EVENTS: [&str; 3] = ["post-merge", "post-checkout", "post-rewrite"];
+
+/// Every file below `dir` with its bytes and mode.
+fn files(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
+    let mut out = BTreeMap::new();
+    for e in std::fs::read_dir(dir).into_iter().flatten().map(Result::unwrap) {
+        let mode = e.path().symlink_metadata().unwrap().permissions().mode();
+        if e.file_type().unwrap().is_dir() {
+            out.extend(files(&e.path()));
+        } else {
+            out.insert(e.path(), (std::fs::read(e.path()).unwrap_or_default(), mode));
+        }
+    }
+    out
+}
+
+fn standing(out: &Out, event: &str) -> String {
+    let line = out.stdout.lines().find(|l| l.starts_with(event)).unwrap_or_default();
+    line[event.len()..].trim().to_owned()
+}
+
+fn all_fire(repo: &Repo<'_>) {
+    let out = repo.agents(&["hooks", "status"]).ok();
+    assert!(EVENTS.iter().all(|e| standing(&out, e) == "fires"), "{out}");
+}
+
+/// A landed agent: committed, merged without any hook, its base not looked at since.
+fn commit_in(repo: &Repo<'_>, name: &str, file: &str, text: &str) -> PathBuf {
+    let place = repo.agent(name);
+    place.write(file, text);
+    place.commit(name);
+    place.path().to_owned()
+}
+
+fn names(repo: &Repo<'_>) -> String {
+    repo.agents(&["status", "--names"]).ok().stdout
+}
+
+#[test]
+fn installed_twice_is_once_and_uninstalled_is_as_before() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let hooks = repo.join(".git/hooks");
+    let before = files(&hooks);
+    let missing = repo.agents(&["hooks", "status"]).code(1);
+    assert_eq!(standing(&missing, "post-merge"), "not installed");
+    repo.agents(&["hooks", "install", "--dry-run"]).ok();
+    assert_eq!(files(&hooks), before);
+    let out = repo.agents(&["hooks", "install"]).ok();
+    assert!(out.stderr.contains("undo: git agents hooks uninstall"), "{out}");
+    let once = files(&hooks);
+    assert_eq!(once.len(), before.len() + 3);
+    repo.agents(&["hooks", "install"]).ok();
+    assert_eq!(files(&hooks), once);
+    all_fire(&repo);
+    repo.agents(&["hooks", "uninstall"]).ok();
+    repo.agents(&["hooks", "uninstall"]).ok();
+    assert_eq!(files(&hooks), before);
+}
+
+#[test]
+fn a_hook_somebody_wrote_stays_runs_and_gets_its_bytes_back() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let hooks = repo.join(".git/hooks");
+    std::fs::create_dir_all(&hooks).unwrap();
+    env.script_at(&hooks.join("post-merge"), "#!/bin/sh -eu\necho ran \"$@\" >>ran.secret\nexit 0");
+    env.script_at(&hooks.join("post-rewrite"), "#!/usr/bin/env python3\nprint('x')\n");
+    let before = files(&hooks);
+    let out = repo.agents(&["hooks", "install"]).code(128);
+    assert!(out.stderr.contains("--yes") && files(&hooks) == before, "{out}");
+    let out = repo.agents(&["hooks", "install", "--yes"]).code(1);
+    assert!(out.stderr.contains("not written for a shell"), "{out}");
+    assert!(out.stdout.contains("git-agents hook post-rewrite \"$@\""), "{out}");
+    let status = repo.agents(&["hooks", "status"]).code(1);
+    assert_eq!(standing(&status, "post-merge"), "fires");
+    assert!(!repo.join("ran.secret").exists(), "asking whether ours fires ran theirs");
+    repo.git(&["switch", "--quiet", "-c", "side"]);
+    repo.write("side.txt", "x");
+    repo.commit("side");
+    repo.git(&["switch", "--quiet", "main"]);
+    repo.git(&["merge", "--quiet", "side"]);
+    assert_eq!(repo.read("ran.secret"), "ran 0\n");
+    repo.agents(&["hooks", "uninstall"]).ok();
+    assert_eq!(files(&hooks), before);
+}
+
+#[test]
+fn a_hook_that_was_switched_off_is_not_switched_on() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let hook = repo.join(".git/hooks/post-merge");
+    repo.write(".git/hooks/post-merge", "#!/bin/sh\nexit 1\n");
+    let out = repo.agents(&["hooks", "install", "--yes", "--force"]).code(1);
+    assert!(out.stderr.contains("not executable"), "{out}");
+    assert_eq!(std::fs::metadata(&hook).unwrap().permissions().mode() & 0o111, 0);
+    assert_eq!(repo.read(".git/hooks/post-merge"), "#!/bin/sh\nexit 1\n");
+}
+
+/// As husky 9.1.7 sets it up.
+fn husky9(env: &Env, repo: &Repo<'_>) {
+    repo.git(&["config", "core.hooksPath", ".husky/_"]);
+    repo.write(".husky/_/.gitignore", "*");
+    let runner = "#!/usr/bin/env sh\nn=$(basename \"$0\")\ns=$(dirname \"$(dirname \"$0\")\")/$n\n[ ! -f \"$s\" ] && exit 0\nsh -e \"$s\" \"$@\"\n";
+    repo.write(".husky/_/h", runner);
+    for e in EVENTS {
+        env.script_at(&repo.join(format!(".husky/_/{e}")), "#!/usr/bin/env sh\n. \"$(dirname \"$0\")/h\"");
+    }
+}
+
+#[test]
+fn files_of_other_tools_are_not_touched_and_their_own_lines_are_printed() {
+    type Setup = fn(&Env, &Repo<'_>);
+    let setups: [(&str, &str, &str, Setup); 5] = [
+        ("husky9", ".husky/post-merge", "git-agents hook post-merge \"$@\" || :", husky9),
+        ("husky4", "package.json", "git-agents hook post-merge $HUSKY_GIT_PARAMS || :", |env, repo| {
+            let text = "#!/bin/sh\n# husky\n\n# Hook created by Husky v4.3.8\n\n. \"$(dirname \"$0\")/husky.sh\"\n";
+            EVENTS.iter().for_each(|e| env.script_at(&repo.join(format!(".git/hooks/{e}")), text));
+        }),
+        ("lefthook", "lefthook.yml", "run: git-agents hook post-merge {0} || :", |env, repo| {
+            repo.write("lefthook.yml", "pre-commit:\n");
+            let text =
+                "#!/bin/sh\nif [ \"$LEFTHOOK\" = \"0\" ]; then exit 0; fi\ncall_lefthook run \"post-merge\" \"$@\"\n";
+            env.script_at(&repo.join(".git/hooks/post-merge"), text);
+        }),
+        ("pre-commit", ".pre-commit-config.yaml", "stages: [post-merge]", |env, repo| {
+            let text = "#!/usr/bin/env bash\n# File generated by pre-commit: https://pre-commit.com\nexec pre-commit\n";
+            EVENTS.iter().for_each(|e| env.script_at(&repo.join(format!(".git/hooks/{e}")), text));
+        }),
+        ("git-lfs", "post-merge", "git-agents hook post-merge \"$@\" || :", |env, repo| {
+            let text = "#!/bin/sh\ncommand -v git-lfs >/dev/null 2>&1 || exit 2\ngit lfs post-merge \"$@\"\n";
+            EVENTS.iter().for_each(|e| env.script_at(&repo.join(format!(".git/hooks/{e}")), text));
+        }),
+    ];
+    for (name, place, line, setup) in setups {
+        let env = Env::new();
+        let repo = env.repo(name);
+        std::fs::create_dir_all(repo.join(".git/hooks")).unwrap();
+        setup(&env, &repo);
+        let all = || (files(&repo.join(".git/hooks")), files(&repo.join(".husky")), repo.read(".git/config"));
+        let before = all();
+        let out = repo.agents(&["hooks", "install", "--yes"]).code(1);
+        assert!(out.stdout.contains(place) && out.stdout.contains(line), "{name}: {out}");
+        assert!(all() == before, "{name}: something was written");
+        repo.agents(&["hooks", "status"]).code(1);
+        repo.agents(&["hooks", "install", "--yes", "--force"]);
+        assert!(all() != before, "{name}: asked for, and not written");
+        repo.agents(&["hooks", "uninstall"]).ok();
+        // What did not exist before `--force` was ours and is gone again.
+        assert!(all() == before, "{name}: not as it was");
+    }
+}
+
+#[test]
+fn husky_s_own_line_fires() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    husky9(&env, &repo);
+    for e in EVENTS {
+        repo.write(format!(".husky/{e}"), format!("git-agents hook {e} \"$@\" || :\n"));
+    }
+    let out = repo.agents(&["hooks", "status"]).code(1);
+    assert!(standing(&out, "post-merge").starts_with("not tried"), "{out}");
+    let out = repo.agents(&["hooks", "status", "--force"]).ok();
+    assert_eq!(standing(&out, "post-merge"), "fires", "{out}");
+    // Where `.husky/_` is missing, no hook runs at all.
+    repo.git(&["worktree", "add", "--quiet", "../linked"]);
+    let out = repo.agents(&["hooks", "status", "--force"]).code(1);
+    assert!(standing(&out, "post-merge").contains("main worktree alone"), "{out}");
+}
+
+#[test]
+fn a_hooks_path_that_is_not_ours_to_write_is_said() {
+    let env = Env::new();
+    for (name, words) in
+        [("relative", "relative"), ("tracked", "versioned"), ("linked", "link"), ("global", "global configuration")]
+    {
+        let repo = env.repo(name);
+        let outside = env.root().join(format!("hooks-{name}"));
+        std::fs::create_dir_all(&outside).unwrap();
+        match name {
+            "relative" => drop(repo.git(&["config", "core.hooksPath", ".githooks"])),
+            "tracked" => {
+                repo.write(".githooks/pre-commit", "#!/bin/sh\n");
+                repo.commit("hooks");
+                repo.git(&["config", "core.hooksPath", repo.join(".githooks").to_str().unwrap()]);
+            }
+            "linked" => {
+                std::fs::create_dir_all(repo.join("hooks")).unwrap();
+                let _ = std::fs::rename(repo.join(".git/hooks"), repo.join(".git/hooks.old"));
+                std::os::unix::fs::symlink("../hooks", repo.join(".git/hooks")).unwrap();
+            }
+            _ => drop(repo.git(&["config", "--global", "core.hooksPath", outside.to_str().unwrap()])),
+        }
+        let out = repo.agents(&["hooks", "install", "--yes", "--force"]).code(1);
+        assert!(out.stderr.contains(words), "{name}: {out}");
+        for dir in [repo.join(".githooks"), repo.join("hooks"), outside] {
+            assert!(!dir.join("post-merge").exists(), "{name}: {}", dir.display());
+        }
+    }
+}
+
+#[test]
+fn an_absolute_path_a_bare_layout_and_a_linked_worktree_have_hooks_that_fire() {
+    let env = Env::new();
+    let repo = env.repo("absolute");
+    let outside = env.root().join("my-hooks");
+    repo.git(&["config", "core.hooksPath", outside.to_str().unwrap()]);
+    repo.git(&["worktree", "add", "--quiet", "../linked"]);
+    Repo::at(&env, repo.join("../linked")).agents(&["hooks", "install"]).ok();
+    assert!(outside.join("post-merge").exists());
+    all_fire(&repo);
+    let proj = env.root().join("code/proj");
+    repo.git(&["clone", "--quiet", "--bare", ".", proj.join(".bare").to_str().unwrap()]);
+    let bare = Repo::at(&env, proj.join(".bare"));
+    bare.git(&["worktree", "add", "--quiet", "../main", "main"]);
+    let main = Repo::at(&env, proj.join("main"));
+    main.agents(&["hooks", "install"]).ok();
+    all_fire(&main);
+}
+
+#[test]
+fn what_was_merged_goes_by_itself_and_the_next_command_says_so() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agents(&["hooks", "install"]).ok();
+    let landed = commit_in(&repo, "landed", "landed.txt", "x");
+    let dirty = commit_in(&repo, "dirty", "dirty.txt", "x");
+    std::fs::write(dirty.join("left.txt"), "work").unwrap();
+    let fresh = repo.agent("fresh");
+    let behind = commit_in(&repo, "behind", "landed.txt", "y");
+    repo.git(&["merge", "--quiet", "landed"]);
+    env.until("the landed one is gone", || !landed.exists());
+    repo.git(&["merge", "--quiet", "dirty"]);
+    let mut said = String::new();
+    env.until("all of it is said", || {
+        said += &repo.agents(&["status"]).ok().stderr;
+        said.contains("undo: git agents restore landed") && said.contains("would conflict with it now ('behind')")
+    });
+    assert!(dirty.join("left.txt").exists() && fresh.path().exists() && behind.exists());
+    assert!(names(&repo).contains("dirty") && !names(&repo).contains("landed"));
+    repo.agents(&["restore", "landed"]).ok();
+    assert!(landed.join("landed.txt").exists());
+}
+
+#[test]
+fn a_base_that_moved_without_a_hook_is_said_once_by_the_next_command_that_writes() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    commit_in(&repo, "one", "src/b.txt", "other\n");
+    commit_in(&repo, "two", "new.txt", "x");
+    repo.write("src/b.txt", "mine\n");
+    repo.commit("base moves");
+    assert!(!repo.agents(&["status"]).ok().stderr.contains("moved"), "who only reads does not look");
+    let out = repo.agents(&["new", "three"]).ok();
+    assert!(out.stderr.contains("'main' moved: 2 agents are behind, 1 would conflict with it now ('one')"), "{out}");
+    assert_eq!(out.stdout.lines().count(), 1, "{out}");
+    assert!(!repo.agents(&["new", "four"]).ok().stderr.contains("moved"));
+    repo.write("c.txt", "x");
+    repo.commit("again");
+    repo.git(&["config", "agents.remind", "false"]);
+    assert!(!repo.agents(&["new", "five"]).ok().stderr.contains("moved"));
+    repo.git(&["config", "agents.remind", "true"]);
+    assert!(repo.agents(&["rm", "five"]).ok().stderr.contains("'main' moved: 4 agents"), "said as soon as it may be");
+}
+
+/// `git-agents hook ARGS` as git would call it.
+fn hook(repo: &Repo<'_>, dir: &Path, args: &[&str], more: &[(&str, &str)]) -> Out {
+    let mut command = repo.env.command("git-agents", dir);
+    command.arg("hook").args(args).envs(more.iter().copied());
+    run(command, b"").ok()
+}
+
+#[test]
+fn a_hook_never_fails_never_speaks_and_does_nothing_where_nothing_moved() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let place = commit_in(&repo, "landed", "landed.txt", "x");
+    repo.git(&["merge", "--quiet", "landed"]);
+    let zero = "0".repeat(40);
+    let tip = repo.tip("HEAD");
+    let worker = repo.join(".git/agents/run/worker.lock");
+    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)]);
+    let quiet: [Case<'_>; 9] = [
+        (&[], &[]),
+        (&["no-such-event"], &[]),
+        (&["post-merge", "1"], &[]),
+        (&["post-merge"], &[]),
+        (&["post-checkout", &tip, &tip, "0"], &[]),
+        (&["post-checkout", &zero, &tip, "1"], &[]),
+        (&["post-merge", "0"], &[("AGENTS_NAME", "landed")]),
+        (&["post-merge", "0"], &[("GIT_AGENTS_INNER", "1")]),
+        (&["post-merge", "0"], &[("GIT_DIR", "/nowhere")]),
+    ];
+    for (args, more) in quiet {
+        let out = hook(&repo, repo.path(), args, more);
+        assert!(out.stdout.is_empty() && out.stderr.is_empty(), "{args:?}: {out}");
+    }
+    for dir in [&place, env.root()] {
+        hook(&repo, dir, &["post-merge", "0"], &[]);
+    }
+    for (file, event) in
+        [("rebase-merge", "post-merge"), ("MERGE_HEAD", "post-checkout"), ("BISECT_LOG", "post-rewrite")]
+    {
+        repo.write(format!(".git/{file}"), "");
+        let args: &[&str] = match event {
+            "post-merge" => &["post-merge", "0"],
+            "post-checkout" => &["post-checkout", &tip, &tip, "1"],
+            _ => &["post-rewrite", "rebase"],
+        };
+        hook(&repo, repo.path(), args, &[]);
+        std::fs::remove_file(repo.join(format!(".git/{file}"))).unwrap();
+    }
+    assert!(place.exists() && !worker.exists(), "a worker was started");
+    hook(&repo, repo.path(), &["post-merge", "0"], &[]);
+    env.until("it is gone", || !place.exists());
+}
+
+#[test]
+fn a_missing_binary_and_closed_streams_do_not_fail_the_users_command() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    commit_in(&repo, "a", "a.txt", "x");
+    repo.agents(&["hooks", "install"]).ok();
+    // Everything that is on PATH but our binary.
+    let bin = env.root().join("only");
+    std::fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(env.git_program(), bin.join("git")).unwrap();
+    let mut command = env.command("git", repo.path());
+    command.args(["checkout", "--quiet", "-b", "other"]).env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let out = run(command, b"").ok();
+    assert!(out.stderr.is_empty(), "{out}");
+    let mut command = env.command("sh", repo.path());
+    command.args(["-c", "git checkout --quiet main 2>&- >&- <&-"]);
+    run(command, b"").ok();
+    // Whoever reads to the end of the command's output is not kept waiting by the worker.
+    let mut command = env.command("sh", repo.path());
+    command.args(["-c", "git checkout --quiet other 2>&1 | cat; git checkout main 2>&1 | cat"]);
+    run(command, b"").ok();
+}
