@@ -1,7 +1,7 @@
 //! Locks that a killed git left. git records no owner and heals none of them; one is removed here only with proof.
 //!
 //! Before a git of ours changes something, a mark says which locks it may take. It goes when that git has come to an end
-//! by itself. A lock is ours when a mark names it whose git was killed, it was made after the mark, stands unchanged for
+//! by itself. A lock is ours when a mark names it whose git was killed or failed, it was made after the mark, stands unchanged for
 //! a second and no process has it open, or the file that git writes beside it. Any other one is somebody else's: named, with
 //! its age, and left alone.
 
@@ -54,9 +54,11 @@ impl Mark {
         Mark::set(repo, locks)
     }
 
-    /// Taken away with the end of that git: its locks are healed where it was killed.
+    /// Taken away with the end of that git: its locks are healed where it, or one that it had started, was killed. One that
+    /// it found taken is not its own.
     pub fn end<T>(self, result: &Result<T, Error>) {
-        if matches!(result, Err(Error::Failed { code: None, .. } | Error::TimedOut { .. })) && !self.heal() {
+        let killed = matches!(result, Err(Error::Failed { .. } | Error::TimedOut { .. }));
+        if killed && !self.heal() {
             // It stays, and is looked at again by whoever takes the repository's lock once we are gone.
             return;
         }

@@ -559,3 +559,20 @@ fn when_every_directory_is_missing_nobody_is_a_zombie() {
     let of = |n: &str| status["agents"].as_array().unwrap().iter().find(|a| a["name"] == n).unwrap()["zombie"].clone();
     assert_eq!((of("one"), of("two")), (Value::Null, "missing".into()));
 }
+
+#[test]
+fn the_branch_of_a_killed_creation_was_locked_for_ever() {
+    use crate::support::kill::{Point, Target};
+    let env = Env::new();
+    let repo = env.repo("x");
+    let target = Target::agents(&repo, &["new", "k"]);
+    let children = target.git_children();
+    repo.agents(&["rm", "-D", "k"]).ok();
+    // 'git worktree add' has a git of its own make the branch: that one is killed, and its parent only fails.
+    let point = Point { call: "fsync".into(), nth: 1 };
+    let j = children.iter().position(|c| c.contains(&point)).unwrap();
+    let fault = target.kill_child_before(j + 1, &point);
+    assert!(fault.hit && fault.out.status == 128, "{}", fault.out);
+    repo.agents(&["new", "k"]).ok();
+    repo_invariants(&repo);
+}
