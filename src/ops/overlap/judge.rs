@@ -54,7 +54,12 @@ impl Round<'_> {
         let mut set = |at: usize, found: Found| out[at] = Some(found.pair(pairs[at]));
         let attributes = self.attributes(base);
         let (mut readable, mut commits) = (Vec::new(), Vec::new());
+        let known = |a: usize, b: usize| self.known.lock().ok()?.get(&memory(base, sides, a, b)?).cloned();
         for (at, (a, b)) in pairs.iter().enumerate() {
+            if let Some(found) = known(*a, *b) {
+                set(at, found);
+                continue;
+            }
             match (&trees[*a], &trees[*b], &attributes) {
                 (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => set(at, Found::unknown(why.clone())),
                 (Ok((x, _)), Ok((y, _)), Ok(_)) => {
@@ -98,7 +103,11 @@ impl Round<'_> {
                     let key = certain.then(|| key(&bases));
                     let known = key.as_ref().and_then(|k| self.cache().find::<Option<Found>>(k));
                     match known {
-                        Some(found) => set(at, found.unwrap_or_default().turned(x != a)),
+                        Some(found) => {
+                            let found = found.unwrap_or_default().turned(x != a);
+                            self.remember(base, sides, pairs[at], &found);
+                            set(at, found);
+                        }
                         None => tasks.push(Task { at, x, y, bases, key }),
                     }
                 }
@@ -117,9 +126,21 @@ impl Round<'_> {
                 let short = (found != Found::default()).then_some(&found);
                 self.cache().keep(key, &short);
             }
-            set(task.at, found.turned(task.x != pairs[task.at].0));
+            let lasts = found.lasts();
+            let found = found.turned(task.x != pairs[task.at].0);
+            if lasts {
+                self.remember(base, sides, pairs[task.at], &found);
+            }
+            set(task.at, found);
         }
         out.into_iter().flatten().collect()
+    }
+
+    /// Who watches asks for the same pairs again and again.
+    fn remember(&self, base: &Oid, sides: &[Side], (a, b): (usize, usize), found: &Found) {
+        if let (Some(key), Ok(mut known)) = (memory(base, sides, a, b), self.known.lock()) {
+            known.insert(key, found.clone());
+        }
     }
 
     /// Commit and tree of what is compared.
@@ -279,6 +300,16 @@ impl Round<'_> {
     }
 }
 
+/// What two sides are to each other within one round; `None` where more than their commits decides it.
+pub(super) type Memory = HashMap<(Oid, Oid, Oid, bool), Found>;
+
+fn memory(base: &Oid, sides: &[Side], a: usize, b: usize) -> Option<(Oid, Oid, Oid, bool)> {
+    let (x, y) = (&sides[a], &sides[b]);
+    let plain = x.doubtful.is_empty() && y.doubtful.is_empty();
+    let stacked = x.after.contains(&y.name) || y.after.contains(&x.name);
+    plain.then(|| Some((base.clone(), x.commit.clone().ok()?, y.commit.clone().ok()?, stacked))).flatten()
+}
+
 /// What a tree changes since any of `bases`.
 fn joined(sets: &Sets, bases: &[Oid], tree: Option<&Oid>) -> Result<Arc<ChangeSet>, String> {
     let one = |base: &Oid| -> Result<Arc<ChangeSet>, String> {
@@ -352,7 +383,7 @@ fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> (Me
 
 /// A verdict as it is kept: without the sides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Found {
+pub(super) struct Found {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unknown: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -41,6 +41,8 @@ use std::time::{Duration, Instant};
 pub struct Round<'c> {
     ctx: &'c Context,
     store: Store,
+    /// Answers of this round.
+    known: Mutex<judge::Memory>,
     /// No merge is asked for after this.
     until: Option<Instant>,
     cache: Mutex<Cache>,
@@ -81,7 +83,7 @@ impl<'c> Round<'c> {
         let store = Store::open(ctx.repo())?;
         let rules = store.rules()?;
         let cache = Mutex::new(Cache::read(ctx.repo()));
-        Ok(Round { ctx, store, until: None, cache, rules })
+        Ok(Round { ctx, store, known: Mutex::default(), until: None, cache, rules })
     }
 
     /// The same for somebody who does not wait: what is not known after `limit` is unknown this time.
