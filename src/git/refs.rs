@@ -9,6 +9,7 @@ use super::repo::Repo;
 use super::{Error, Result};
 use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
+use crate::runtime::process;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -143,7 +144,7 @@ fn read_packed(repo: &Repo, name: &str) -> Result<Option<Oid>> {
 }
 
 /// Sets `name` to `new` if it is `old` now (`None`: if it does not exist). Durable when it returns. For references of
-/// our own; the caller holds the repository's lock.
+/// our own; the caller holds the repository's lock, or the name is nobody else's (a capture).
 pub fn update_ours(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Result<()> {
     debug_assert!(is_ours(name));
     if repo.reftable {
@@ -151,7 +152,8 @@ pub fn update_ours(repo: &Repo, name: &str, new: &Oid, old: Option<&Oid>) -> Res
     }
     let target = repo.common_dir.join(name);
     let lock = repo.common_dir.join(format!("{name}.lock"));
-    let ours = repo.agents_dir().join(format!("{MARK}{}", encode(name)));
+    let me = process::me();
+    let ours = repo.agents_dir().join(format!("{MARK}{}-{}-{}", me.pid, me.start, encode(name)));
     files::write_durable(&ours, format!("{new}\n").as_bytes())?;
     let made = (|| {
         let deadline = Instant::now() + Duration::from_secs(5);
@@ -281,7 +283,16 @@ pub fn heal(repo: &Repo) {
     let Ok(dir) = std::fs::read_dir(repo.agents_dir()) else { return };
     for entry in dir.filter_map(std::result::Result::ok) {
         let file_name = entry.file_name();
-        let Some(hex) = file_name.to_str().and_then(|n| n.strip_prefix(MARK)) else { continue };
+        let Some(rest) = file_name.to_str().and_then(|n| n.strip_prefix(MARK)) else { continue };
+        // Captures are taken without the repository's lock: whoever lives is at work with his own.
+        let mut parts = rest.splitn(3, '-');
+        let owner = (parts.next().and_then(|p| p.parse().ok()), parts.next().and_then(|s| s.parse().ok()));
+        let hex = parts.next().unwrap_or(rest);
+        if let (Some(pid), Some(start)) = owner
+            && (process::Identity { pid, start, boot: process::boot_id() }).is_alive()
+        {
+            continue;
+        }
         if let Some(name) = decode(hex) {
             unlock(&entry.path(), &repo.common_dir.join(format!("{name}.lock")));
         }
