@@ -512,6 +512,25 @@ mod locks {
     }
 
     #[test]
+    fn a_capture_under_way_lost_its_lock_to_the_next_command() {
+        let env = Env::new();
+        let repo = env.repo("x");
+        repo.agent("k");
+        let ours = repo.join(".git/agents");
+        let name: String = b"refs/agents/removed/x".iter().map(|b| format!("{b:02x}")).collect();
+        // As somebody who lives has it, and somebody who does not: process and start ticks say who.
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let start = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap();
+        let living = ours.join(format!("ref.new-{}-{start}-{name}", std::process::id()));
+        let dead = ours.join(format!("ref.new-{}-{}-{name}", std::process::id(), start.parse::<u64>().unwrap() - 1));
+        for mark in [&living, &dead] {
+            std::fs::write(mark, "half").unwrap();
+        }
+        repo.agent("y");
+        assert!(living.exists() && !dead.exists());
+    }
+
+    #[test]
     fn a_reference_lock_of_a_killed_git_froze_the_journal() {
         let env = Env::new();
         let repo = env.repo("x");
