@@ -109,6 +109,11 @@ pub fn touching(sides: &[&ChangeSet]) -> BTreeMap<(usize, usize), Touch> {
     found
 }
 
+/// Whether `path` is `dir` or below it; the top is an empty path.
+pub fn is_below(path: &[u8], dir: &[u8]) -> bool {
+    path.strip_prefix(dir).is_some_and(|rest| dir.is_empty() || matches!(rest.first(), None | Some(b'/')))
+}
+
 /// The directories above `path`, the topmost first.
 pub fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| &path[..i])

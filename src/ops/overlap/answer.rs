@@ -4,6 +4,7 @@ use super::Round;
 use super::parties::{Compared, base_tip};
 use crate::model::agent::Oid;
 use crate::model::flags::{migration_number, regenerated_by};
+use crate::model::meet::is_below;
 use crate::model::overlap::{Kind, Level, Lines, Meeting, Pair, Side, SideKind};
 use crate::model::task::short_ref;
 use crate::ops::answer::JsonPath;
@@ -243,12 +244,7 @@ fn by_base(c: &Compared) -> BTreeMap<String, Vec<usize>> {
 
 /// Level and meetings of a pair on some paths alone.
 fn narrowed(p: &Pair, paths: &[Vec<u8>]) -> (Option<Level>, Vec<PathAnswer>) {
-    let below = |path: &[u8]| {
-        paths.is_empty()
-            || paths
-                .iter()
-                .any(|w| path.strip_prefix(w.as_slice()).is_some_and(|r| w.is_empty() || r.is_empty() || r[0] == b'/'))
-    };
+    let below = |path: &[u8]| paths.is_empty() || paths.iter().any(|dir| is_below(path, dir));
     let at = |m: &&Meeting| below(&m.path) || m.other.as_deref().is_some_and(below);
     let there: Vec<&Meeting> = p.meetings.iter().filter(at).collect();
     let worst = there.iter().map(|m| m.level).max().unwrap_or(Level::None);

@@ -4,6 +4,7 @@ use super::Round;
 use super::answer::Question;
 use super::parties::Compared;
 use crate::model::agent::Name;
+use crate::model::meet::is_below;
 use crate::model::overlap::{Level, Lines, Meeting, Pair, SideKind};
 use crate::ops::answer::JsonPath;
 use crate::ops::inventory::Inventory;
@@ -96,9 +97,7 @@ pub fn check(
         let pair = mine.and_then(|m| pairs.iter().find(|p| (p.a, p.b) == (m.min(other), m.max(other))));
         let touched = round.touched(base, side);
         for (path, answer) in paths.iter().zip(&mut out) {
-            let below = |p: &[u8]| {
-                p.strip_prefix(path.as_slice()).is_some_and(|r| path.is_empty() || r.is_empty() || r[0] == b'/')
-            };
+            let below = |p: &[u8]| is_below(p, path);
             let hits = match &touched {
                 Ok(t) => t.iter().filter(|t| below(&t.path)).collect::<Vec<_>>(),
                 Err(why) => {

@@ -9,15 +9,23 @@ use crate::model::overlap::{Kind, Level, Meeting};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-type Hunks = Option<Arc<Vec<Hunk>>>;
+type Known = Option<Arc<Change>>;
 /// Between which blobs; `None` for a file that is not there.
 type Versions = (Option<Oid>, Oid);
+
+/// What happened to one text.
+#[derive(Debug)]
+struct Change {
+    hunks: Vec<Hunk>,
+    /// Nothing but line endings.
+    endings: bool,
+}
 
 /// The changes by line that have been worked out: many pairs ask for the same ones.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     objects: &'a Objects,
-    known: Mutex<HashMap<Versions, Hunks>>,
+    known: Mutex<HashMap<Versions, Known>>,
     symbols: Symbols<'a>,
 }
 
@@ -27,7 +35,7 @@ impl<'a> Lines<'a> {
     }
 
     /// What a delta changes by line; `None` where that says nothing: gone, binary, a link, or an object that is missing.
-    fn of(&self, delta: &Delta) -> Hunks {
+    fn of(&self, delta: &Delta) -> Known {
         let is_text = |e: &Entry| e.mode & 0o170_000 == 0o100_000;
         let new = delta.new.as_ref().filter(|e| is_text(e))?;
         let old = delta.old.as_ref().filter(|e| is_text(e)).map(|e| e.id.clone());
@@ -36,28 +44,20 @@ impl<'a> Lines<'a> {
             return found.clone();
         }
         let read = |id: &Oid| self.objects.blob(id).ok().flatten();
-        let hunks = || -> Option<Vec<Hunk>> {
+        let change = || -> Option<Change> {
             let old = versions.0.as_ref().map_or(Some(Vec::new()), read)?;
-            lines::hunks(&old, &read(&versions.1)?)
+            let new = read(&versions.1)?;
+            let endings = versions.0.is_some() && lines::only_endings(&old, &new);
+            Some(Change { hunks: lines::hunks(&old, &new)?, endings })
         };
-        let found = hunks().map(Arc::new);
+        let found = change().map(Arc::new);
         self.known.lock().ok()?.insert(versions, found.clone());
         found
     }
 
     /// The lines of the new version that a delta changes; empty where lines say nothing.
     pub(super) fn changed(&self, delta: &Delta) -> Vec<crate::model::overlap::Lines> {
-        self.of(delta).map(|hunks| lines::lines(hunks.iter())).unwrap_or_default()
-    }
-
-    /// Whether both versions are the same text but for its line endings.
-    fn only_endings(&self, delta: &Delta) -> bool {
-        let read = |e: &Option<Entry>| self.objects.blob(&e.as_ref()?.id).ok().flatten();
-        let (Some(old), Some(new)) = (read(&delta.old), read(&delta.new)) else { return false };
-        let plain = |b: &[u8]| -> Vec<u8> {
-            b.split(|c| *c == b'\n').flat_map(|l| [l.strip_suffix(b"\r").unwrap_or(l), b"\n"].concat()).collect()
-        };
-        old != new && old.len().abs_diff(new.len()) <= old.len().max(new.len()) / 2 + 2 && plain(&old) == plain(&new)
+        self.of(delta).map(|c| lines::lines(&c.hunks)).unwrap_or_default()
     }
 
     /// Where the two meet, sorted by path. `conflicts` are what git's merge stops on.
@@ -74,8 +74,8 @@ impl<'a> Lines<'a> {
     fn meeting(&self, path: &[u8], a: &ChangeSet, b: &ChangeSet, kind: Option<Kind>) -> Meeting {
         let all = |hunks: Option<&[Hunk]>| lines::lines(hunks.into_iter().flatten());
         let (of_a, of_b) = (a.files.get(path), b.files.get(path));
-        let (in_a, in_b) = (of_a.and_then(|d| self.of(d)), of_b.and_then(|d| self.of(d)));
-        let (in_a, in_b) = (in_a.as_deref().map(Vec::as_slice), in_b.as_deref().map(Vec::as_slice));
+        let (by_a, by_b) = (of_a.and_then(|d| self.of(d)), of_b.and_then(|d| self.of(d)));
+        let (in_a, in_b) = (by_a.as_deref().map(|c| c.hunks.as_slice()), by_b.as_deref().map(|c| c.hunks.as_slice()));
         let (near_a, near_b) = match (in_a, in_b) {
             (Some(a), Some(b)) => lines::near(a, b),
             _ => Default::default(),
@@ -97,7 +97,7 @@ impl<'a> Lines<'a> {
             None => (all(in_a), all(in_b)),
         };
         let symbol = symbol.map(|(name, ..)| name);
-        let endings = [of_a, of_b].into_iter().flatten().any(|d| self.only_endings(d));
+        let endings = [&by_a, &by_b].into_iter().flatten().any(|c| c.endings);
         Meeting { path: path.to_vec(), level, kind, a_lines, b_lines, symbol, other: None, endings }
     }
 }

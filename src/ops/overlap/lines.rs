@@ -47,6 +47,19 @@ fn split(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|b| *b == b'\n').collect()
 }
 
+/// Whether both are the same text but for its line endings.
+pub(super) fn only_endings(old: &[u8], new: &[u8]) -> bool {
+    let plain = |b: &[u8]| -> Vec<u8> {
+        b.split(|c| *c == b'\n').flat_map(|l| [l.strip_suffix(b"\r").unwrap_or(l), b"\n"].concat()).collect()
+    };
+    // Without one of them there is nothing to tell, and no copy to make.
+    let returns = |b: &[u8]| b.contains(&b'\r');
+    old != new
+        && (returns(old) || returns(new))
+        && old.len().abs_diff(new.len()) <= old.len().max(new.len()) / 2 + 2
+        && plain(old) == plain(new)
+}
+
 /// The changes of each side that are near one of the other's; both empty where none is.
 pub(super) fn near<'a>(a: &'a [Hunk], b: &'a [Hunk]) -> (Vec<&'a Hunk>, Vec<&'a Hunk>) {
     let close = |x: &Hunk, y: &Hunk| x.old.start.max(y.old.start) <= x.old.end.min(y.old.end) + NEAR;

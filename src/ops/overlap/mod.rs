@@ -133,10 +133,7 @@ impl<'c> Round<'c> {
 
     /// All pairs but those inside a group. `base` is where landing happens: its attributes count.
     pub fn verdicts(&self, base: &Oid, sides: &[Side]) -> Pairs {
-        let pairs: Vec<(usize, usize)> = (0..sides.len())
-            .flat_map(|a| (a + 1..sides.len()).map(move |b| (a, b)))
-            .filter(|(a, b)| !same_group(&sides[*a], &sides[*b]))
-            .collect();
+        let pairs = pairs_of(sides);
         let mut found = self.judge(base, sides, &pairs);
         found.retain(|p| p.unknown.is_some() || !p.meetings.is_empty() || !p.twins.is_empty() || p.conflicts());
         let rank = |p: &Pair| std::cmp::Reverse(p.level);
@@ -241,6 +238,14 @@ impl Drop for Round<'_> {
     fn drop(&mut self) {
         self.save();
     }
+}
+
+/// All pairs but those inside a group.
+fn pairs_of(sides: &[Side]) -> Vec<(usize, usize)> {
+    (0..sides.len())
+        .flat_map(|a| (a + 1..sides.len()).map(move |b| (a, b)))
+        .filter(|(a, b)| !same_group(&sides[*a], &sides[*b]))
+        .collect()
 }
 
 /// Why two histories cannot be compared.

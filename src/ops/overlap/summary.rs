@@ -42,10 +42,7 @@ pub(super) fn summed(round: &Round<'_>, c: &Compared) -> Summary {
         out.dirty.insert(tree, Dirty { modified, untracked, conflicted });
     }
     let Some(base) = c.base_commit() else { return out };
-    let pairs: Vec<(usize, usize)> = (0..c.sides.len())
-        .flat_map(|a| (a + 1..c.sides.len()).map(move |b| (a, b)))
-        .filter(|(a, b)| !crate::model::overlap::same_group(&c.sides[*a], &c.sides[*b]))
-        .collect();
+    let pairs = super::pairs_of(&c.sides);
     let found = round.pairs(base, &c.sides, &pairs);
     for p in found.iter().filter(|p| p.level != Some(Level::None)) {
         out.pairs.insert((c.sides[p.a].name.clone(), c.sides[p.b].name.clone()), p.level);
