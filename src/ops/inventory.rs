@@ -244,7 +244,8 @@ fn damaged(ctx: &Context, name: &str) -> DamagedAnswer {
     DamagedAnswer { name: name.to_owned(), reason: refusal.to_string(), mend: refusal.hint() }
 }
 
-fn head_commit(inv: &Inventory, head: &worktree::Head) -> (Option<String>, Option<Oid>) {
+/// The branch that is checked out, as people write it, and the commit.
+pub(super) fn head_commit(inv: &Inventory, head: &worktree::Head) -> (Option<String>, Option<Oid>) {
     match head {
         worktree::Head::Branch(b) => (Some(short_ref(b).to_owned()), inv.refs.get(b).cloned()),
         worktree::Head::Detached(id) => (None, Some(id.clone())),

@@ -4,12 +4,12 @@
 //! hook. What the worker has to say waits in a file for the next command. All files here are expendable: without them a
 //! line is said once more.
 
-use super::inventory::{Agent, Inventory};
+use super::inventory::{Agent, Inventory, head_commit};
 use super::overlap::{Look, Round};
 use super::{Context, Result, remove, repair, safe};
 use crate::config::Flags;
 use crate::git::status::Place;
-use crate::git::worktree::{Head, Link};
+use crate::git::worktree::Link;
 use crate::model::agent::Oid;
 use crate::model::hook_file::{Event, Found};
 use crate::model::overlap::{Level, SideKind};
@@ -102,14 +102,8 @@ fn would_conflict(
     limit: Duration,
 ) -> Option<(Vec<String>, usize)> {
     let round = Round::begin_within(ctx, limit).ok()?;
-    let heads: Vec<Option<Oid>> = agents
-        .iter()
-        .map(|a| match &a.entry.as_ref()?.head {
-            Head::Branch(b) => inv.refs.get(b).cloned(),
-            Head::Detached(id) => Some(id.clone()),
-            Head::Unknown => None,
-        })
-        .collect();
+    let head = |a: &&Agent| head_commit(inv, &a.entry.as_ref()?.head).1;
+    let heads: Vec<Option<Oid>> = agents.iter().map(head).collect();
     let look = |(a, head): (&&Agent, &'_ Option<Oid>)| {
         let entry = a.entry.as_ref().filter(|e| e.link() == Link::Good);
         (a.reg.name.0.clone(), a.tip.clone(), entry.cloned(), head.clone())

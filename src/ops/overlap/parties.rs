@@ -7,7 +7,7 @@ use crate::git::worktree::{self, Link};
 use crate::model::agent::Oid;
 use crate::model::overlap::{Side, SideKind};
 use crate::model::task::short_ref;
-use crate::ops::inventory::{Agent, Inventory};
+use crate::ops::inventory::{Agent, Inventory, head_commit};
 use crate::ops::{Context, Error, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -167,11 +167,7 @@ fn parties(ctx: &Context, inv: &Inventory, q: &Question, base: Option<&(String, 
     let base_name = base.map(|(name, _)| name.clone());
     let checkout = |tree: &Path, admin: &Path, head: &worktree::Head| {
         let dir = tree.file_name().unwrap_or_default().to_string_lossy();
-        let (branch, tip) = match head {
-            worktree::Head::Branch(b) => (Some(short_ref(b).to_owned()), inv.refs.get(b).cloned()),
-            worktree::Head::Detached(id) => (None, Some(id.clone())),
-            worktree::Head::Unknown => (None, None),
-        };
+        let (branch, tip) = head_commit(inv, head);
         Party {
             // No agent's name has a colon.
             name: format!("checkout:{dir}"),
@@ -265,11 +261,7 @@ fn agent(inv: &Inventory, a: &Agent) -> Party {
         None => Ok(None),
         Some(e) => match e.link() {
             Link::Good => {
-                let head = match &e.head {
-                    worktree::Head::Branch(b) => inv.refs.get(b).cloned(),
-                    worktree::Head::Detached(id) => Some(id.clone()),
-                    worktree::Head::Unknown => None,
-                };
+                let (_, head) = head_commit(inv, &e.head);
                 Ok(Some(Where { tree: e.path.clone(), admin: e.admin.clone(), head }))
             }
             // It may have been moved, with work in it.
