@@ -1,7 +1,7 @@
 //! The private store: where snapshots are written and merges are tried, and nothing is kept.
 //!
 //! A sterile git dir, in memory where there is one, with the repository's objects as its alternate. What is written
-//! here never reaches the repository. Its config is an allow-list by value; see [`settings_for_merging`].
+//! here never reaches the repository. Its config is an allow-list by value; see `settings_for_merging`.
 
 use super::attributes::Attributes;
 use super::command::Call;
