@@ -48,8 +48,7 @@ start      demo        the whole journey on a throw-away repository
            run         tasks become agents working in parallel; then the report
            adopt       takes an existing worktree or branch under management
 meanwhile  status      who does what, who needs you (also plain 'git agents')
-           show        everything about one
-           logs        a readable transcript
+           show, logs  everything about one; a readable transcript
            attach      sit down in its place
            send        one more message to its session
            wait        look on until all are settled
@@ -58,6 +57,7 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
 its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
 tidy up    rm, restore removes environments, into the trash; brings them back
+           clean       removes what has landed; says why the rest stays
            doctor      what is wrong, and what mends it
 set up     hooks       git hooks that tidy up and remind after a merge
            trust       approves the commands of .git-agents.toml
@@ -93,6 +93,7 @@ enum Command {
     Report(commands::report::Args),
     #[command(alias = "remove", alias = "delete")]
     Rm(commands::rm::Args),
+    Clean(commands::clean::Args),
     Restore(commands::restore::Args),
     #[command(hide = true)]
     Undo(commands::restore::UndoArgs),
@@ -137,6 +138,7 @@ pub fn main() -> i32 {
             Some("supervise") => return crate::supervisor::main(&argument.to_string_lossy()),
             Some("scripted-assistant") => return scripted(std::path::Path::new(argument)),
             Some("hook-worker") => return hook::worker(std::path::Path::new(argument)),
+            Some("expire-worker") => return hook::expire_worker(std::path::Path::new(argument)),
             _ => {}
         }
     }
@@ -243,6 +245,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Exec(a) => commands::exec::run(s, &a),
         Command::Report(a) => commands::report::run(s, &a),
         Command::Rm(a) => commands::rm::run(s, &a),
+        Command::Clean(a) => commands::clean::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),

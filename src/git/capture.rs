@@ -5,6 +5,7 @@
 //! writes it all, so many files make one pack, in a private git dir; the objects are moved into the repository when all
 //! are there, the reference appears last, is synced and then walked.
 
+pub mod back;
 mod stream;
 
 use super::objects::Objects;

@@ -8,6 +8,7 @@ pub mod clean;
 pub mod commands;
 pub mod create;
 pub mod doctor;
+pub mod expire;
 pub mod flags;
 pub mod hold;
 pub mod hooks;

@@ -10,12 +10,15 @@
 )]
 
 mod adopt;
+mod clean;
 mod cli;
 mod create;
 mod errors;
+mod expire;
 mod faults;
 mod hooks;
 mod kill;
+mod landed;
 mod layers;
 mod layouts;
 mod licences;
