@@ -45,16 +45,19 @@ pub(super) fn say(s: &Session, part: Part, done: bool) {
         s.ui.say(&line);
     }
     // What was refused has touched nothing.
-    if part != Part::Looks || !done || !moved_base::has_agents(&common) {
+    if part != Part::Looks || !done {
         return;
     }
     let Ok(ctx) = Context::open(&s.cwd) else { return };
+    if expire::is_due(&ctx) {
+        hook::start_worker(&common, "expire-worker");
+    }
+    if !moved_base::has_agents(&common) {
+        return;
+    }
     // With our hooks in place, what has landed goes by itself, however the base moved.
     if moved_base::has_hooks(&common) && moved_base::has_moved(&ctx) {
         hook::start_worker(&common, "hook-worker");
-    }
-    if expire::is_due(&ctx) {
-        hook::start_worker(&common, "expire-worker");
     }
     match moved_base::remind(&ctx, Duration::from_secs(2)) {
         Ok(lines) => lines.iter().for_each(|l| s.ui.say(l)),

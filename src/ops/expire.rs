@@ -294,7 +294,8 @@ fn make_room(ctx: &Context) -> Result<u64> {
         let tree = entry.tree_in(dir);
         let found = regenerable_in_trash(ctx, &tree, entry)?;
         let mut said = entry.clone();
-        said.emptied.extend(found.iter().filter_map(|p| Some(p.strip_prefix(&tree).ok()?.to_string_lossy().into_owned())));
+        said.emptied
+            .extend(found.iter().filter_map(|p| Some(p.strip_prefix(&tree).ok()?.to_string_lossy().into_owned())));
         remove::write_entry(dir, &said)?;
         for path in found {
             let bytes = files::size_of(&path);

@@ -286,9 +286,10 @@ struct Gone {
 fn judged_again(ctx: &Context, a: &Agent, options: &Options) -> Result<Vec<String>> {
     let inv = Inventory::read(ctx)?;
     let Some(now) = inv.find(&a.reg.name.0) else { return Ok(vec!["it is gone".to_owned()]) };
-    // Its registration says by now that we are at it, and its run's lock is ours.
+    // Its registration says by now that we are at it, and its run's lock is ours, which looks like a run.
     let mut now = now.clone();
     now.reg.doing.clone_from(&a.reg.doing);
+    now.record.clone_from(&a.record);
     let mut facts = safe::facts_unasked(ctx, &inv, &now, &options.throw_away)?;
     facts.live = false;
     Ok(safe::kept(&facts, options.min_age))

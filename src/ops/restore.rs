@@ -204,9 +204,9 @@ fn lost_with_the_tree(about: &serde_json::Value, expired: bool) -> Vec<String> {
     let what = "ignored files, empty directories and an operation in progress are not";
     let mut out = vec![format!("{why}: it comes from its capture, and {what}")];
     let skipped = about["skipped"].as_array().into_iter().flatten();
-    out.extend(skipped.filter_map(|s| {
-        Some(format!("not in the capture: {} ({})", s["path"].as_str()?, s["why"].as_str()?))
-    }));
+    out.extend(
+        skipped.filter_map(|s| Some(format!("not in the capture: {} ({})", s["path"].as_str()?, s["why"].as_str()?))),
+    );
     out
 }
 

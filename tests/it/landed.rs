@@ -167,8 +167,18 @@ fn history(random: &mut Random, forge: &mut Forge, root: &str) -> History {
     let (mut tip, at_tip) = (branch.tip.clone(), branch.files.clone());
     let mut base = Line { forge: branch.forge, tip: root.to_owned(), files: root_files() };
     let how = [
-        "nothing", "merge", "ff", "squash", "rebase", "split", "side", "with more", // in the base
-        "partly", "more after", "white space", "edited", // not in the base
+        "nothing",
+        "merge",
+        "ff",
+        "squash",
+        "rebase",
+        "split",
+        "side",
+        "with more", // in the base
+        "partly",
+        "more after",
+        "white space",
+        "edited", // not in the base
     ][random.below(12)];
     if how != "ff" {
         others(random, &mut base, 3, "before");
@@ -271,11 +281,17 @@ fn history(random: &mut Random, forge: &mut Forge, root: &str) -> History {
                 truth = Truth::TakenBack;
             }
             2 => {
-                base.commit(&[Edit::Line("a.txt", 10, "later".into()), Edit::Line("b.txt", 10, "later".into())], "over it");
+                base.commit(
+                    &[Edit::Line("a.txt", 10, "later".into()), Edit::Line("b.txt", 10, "later".into())],
+                    "over it",
+                );
                 what += ", changed again";
             }
             3 => {
-                base.commit(&[Edit::Rename("a.txt", "a.txt-moved".into()), Edit::Rename("own-0.txt", "o.txt".into())], "mv");
+                base.commit(
+                    &[Edit::Rename("a.txt", "a.txt-moved".into()), Edit::Rename("own-0.txt", "o.txt".into())],
+                    "mv",
+                );
                 what += ", renamed";
             }
             _ => {}

@@ -67,10 +67,12 @@ pub fn fill(repo: &Repo, objects: &Objects, commit: &Oid, admin: &Path, path: &P
             None => return fill_from_index(repo, admin, path, None),
         },
     };
+    // Of one that was killed in the middle of this.
+    files::heal(path);
     let other = changes::between(objects, &from, commit)?.files;
     for (p, delta) in &other {
         if let Some(new) = &delta.new {
-            write(objects, new, &path.join(OsStr::from_bytes(p)))?;
+            write(objects, new, path, &path.join(OsStr::from_bytes(p)))?;
         }
     }
     fill_from_index(repo, admin, path, Some(&other.into_keys().collect()))?;
@@ -87,8 +89,8 @@ pub fn fill(repo: &Repo, objects: &Objects, commit: &Oid, admin: &Path, path: &P
     Ok(())
 }
 
-/// One file where there is none.
-fn write(objects: &Objects, entry: &Entry, file: &Path) -> Result<()> {
+/// One file of the tree at `top` where there is none.
+fn write(objects: &Objects, entry: &Entry, top: &Path, file: &Path) -> Result<()> {
     let parent = file.parent().unwrap_or(file);
     std::fs::create_dir_all(parent).map_err(because("create", parent))?;
     // Another repository was there: its files were never in the capture.
@@ -97,7 +99,7 @@ fn write(objects: &Objects, entry: &Entry, file: &Path) -> Result<()> {
     }
     let missing = || Error::Object(format!("object {} is missing", entry.id));
     let bytes = objects.blob(&entry.id)?.ok_or_else(missing)?;
-    let beside = files::temporary_beside(file);
+    let beside = files::temporary_beside(&top.join("x"));
     if entry.mode == 0o120_000 {
         std::os::unix::fs::symlink(OsStr::from_bytes(&bytes), &beside).map_err(because("link", &beside))?;
     } else {
@@ -117,7 +119,8 @@ fn fill_from_index(repo: &Repo, admin: &Path, path: &Path, without: Option<&BTre
         names.extend(p);
         names.push(0);
     }
-    let args = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout-index", "--quiet", "-z", "--stdin"];
+    let args =
+        ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout-index", "--quiet", "-z", "--stdin"];
     let call = Call::user_visible(path, args)
         .env("GIT_DIR", admin)
         .env("GIT_COMMON_DIR", &repo.common_dir)
