@@ -43,9 +43,7 @@ impl Lock {
         }
         let (to, from) = std::sync::mpsc::channel();
         let waited = path.to_owned();
-        std::thread::Builder::new()
-            .spawn(move || to.send(Lock::take(&waited)))
-            .map_err(because("wait for", path))?;
+        std::thread::Builder::new().spawn(move || to.send(Lock::take(&waited))).map_err(because("wait for", path))?;
         from.recv_timeout(limit).ok().transpose()
     }
 

@@ -1,5 +1,6 @@
 //! `overlap`, `check` and the overlap of `status`, as their users see them.
 
+use crate::support::env::Background;
 use crate::support::{Env, Repo, tree_state};
 use serde_json::{Value, json};
 
@@ -364,6 +365,23 @@ fn where_there_are_no_events_it_looks_by_itself_and_says_so() {
     let watch = repo.spawn(&["status", "--watch", "--json"]);
     env.until("a snapshot", || watch.stdout().contains(r#""kind":"snapshot""#));
     assert!(watch.stderr().contains("looking every few seconds"), "{}", watch.stderr());
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    env.until("a change", || watch.stdout().contains(r#""kind":"change""#));
+    watch.signal(nix::sys::signal::Signal::SIGINT);
+    watch.finish(&env).code(130);
+}
+
+#[test]
+fn at_the_limit_of_the_system_it_polls_and_says_so() {
+    let env = Env::new();
+    let repo = repo(&env, &["one"]);
+    // Limits of a user namespace are its own.
+    let line = "echo 2 > /proc/sys/user/max_inotify_watches && exec git-agents status --watch --json";
+    let mut command = env.command("unshare", repo.path());
+    command.args(["-U", "-r", "sh", "-c", line]);
+    let watch = Background::start(&env, command);
+    env.until("a snapshot", || watch.stdout().contains(r#""kind":"snapshot""#));
+    assert!(watch.stderr().contains("looking every few seconds, for"), "{}", watch.stderr());
     edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
     env.until("a change", || watch.stdout().contains(r#""kind":"change""#));
     watch.signal(nix::sys::signal::Signal::SIGINT);
