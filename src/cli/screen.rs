@@ -40,6 +40,8 @@ pub(super) struct Screen {
     /// Looks every few seconds, for nothing tells what changes.
     polls: bool,
     chosen: TableState,
+    /// Said in the last line until the next key.
+    note: Option<String>,
     /// What a key asked for and waits for a yes.
     question: Option<(&'static str, String)>,
     left: bool,
@@ -100,6 +102,7 @@ impl Screen {
             met: Summary::default(),
             polls: false,
             chosen: TableState::new().with_selected(0),
+            note: None,
             question: None,
             left: false,
             reader,
@@ -135,6 +138,7 @@ impl Screen {
         if key.kind == KeyEventKind::Release {
             return Ok(false);
         }
+        self.note = None;
         if let Some((verb, name)) = self.question.take() {
             if matches!(key.code, KeyCode::Char('y' | 'Y')) {
                 self.leave(&[verb, &name], true)?;
@@ -181,6 +185,17 @@ impl Screen {
                         }
                     }
                     'a' => self.leave(&["attach", &name], false)?,
+                    'o' => match self.agent().and_then(|a| a.url.clone()) {
+                        // git's own way to the user's browser: `browser.<tool>`, `web.browser`, or what is there.
+                        Some(url) => {
+                            let cwd = self.cwd.clone();
+                            self.away(false, || {
+                                let call = crate::git::command::Call::user_visible(&cwd, ["web--browse", &url]);
+                                call.in_terminal().map(drop).map_err(|e| e.to_string())
+                            })?;
+                        }
+                        None => self.note = Some(format!("'{}' serves nothing", shown(&name))),
+                    },
                     's' => self.question = Some(("stop", name)),
                     'r' => self.question = Some(("retry", name)),
                     _ => {}
@@ -232,6 +247,7 @@ impl Screen {
             met: &self.met,
             polls: self.polls,
             log: &log,
+            note: self.note.as_deref(),
             question: self.question.as_ref(),
             colour: self.colour,
         };
@@ -280,12 +296,13 @@ struct View<'a> {
     met: &'a Summary,
     polls: bool,
     log: &'a [String],
+    note: Option<&'a str>,
     question: Option<&'a (&'static str, String)>,
     colour: bool,
 }
 
 fn frame(f: &mut Frame<'_>, view: &View<'_>, chosen: &mut TableState) {
-    let View { answer, met, polls, log, question, colour } = *view;
+    let View { answer, met, polls, log, note, question, colour } = *view;
     let area = f.area();
     let log_height = u16::try_from(log.len() + 2).unwrap_or(14).min(area.height / 3);
     let rows = [Constraint::Length(1), Constraint::Min(3), Constraint::Length(log_height), Constraint::Length(1)];
@@ -310,9 +327,10 @@ fn frame(f: &mut Frame<'_>, view: &View<'_>, chosen: &mut TableState) {
     let lines: Vec<Line<'_>> = log.iter().map(|l| Line::raw(l.as_str())).collect();
     let block = Block::new().borders(Borders::TOP).title(format!(" {name} "));
     f.render_widget(Paragraph::new(lines).block(block), below);
-    let keys = match question {
-        Some((verb, name)) => format!("{verb} '{}'? y/n", shown(name)),
-        None => "q quit  \u{2191}\u{2193} choose  d diff  l log  a attach  s stop  r retry".to_owned(),
+    let keys = match (question, note) {
+        (Some((verb, name)), _) => format!("{verb} '{}'? y/n", shown(name)),
+        (None, Some(note)) => note.to_owned(),
+        (None, None) => "q quit  \u{2191}\u{2193} choose  d diff  l log  o URL  a attach  s stop  r retry".to_owned(),
     };
     f.render_widget(Paragraph::new(keys).style(Style::default().add_modifier(Modifier::DIM)), foot);
 }

@@ -408,6 +408,13 @@ fn the_full_screen_shows_who_meets_whom_and_leaves_the_terminal_as_it_was() {
     env.until("a question", || screen().contains("stop 'two'? y/n"));
     tmux(&["send-keys", "n"]).ok();
     env.until("no question", || !screen().contains("y/n"));
+    tmux(&["send-keys", "o"]).ok();
+    env.until("an answer", || screen().contains("'two' serves nothing"));
+    // The terminal is lent and comes back.
+    tmux(&["send-keys", "d"]).ok();
+    env.until("a diff", || screen().contains("+    let x = a + 2;"));
+    tmux(&["send-keys", "q"]).ok();
+    env.until("the screen again", || screen().contains("2 agents on main"));
     tmux(&["send-keys", "q"]).ok();
     env.until("the end", || screen().contains("ended 0"));
     assert!(!screen().contains("q quit"), "{}", screen());
