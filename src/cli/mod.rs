@@ -126,6 +126,17 @@ impl Session {
     pub fn context(&self) -> Result<crate::ops::Context, CliError> {
         Ok(crate::ops::Context::open(&self.cwd)?)
     }
+
+    /// The same for a command that starts an assistant: says first what changed under the last ones.
+    fn context_to_start(&self) -> Result<crate::ops::Context, CliError> {
+        let ctx = self.context()?;
+        let changed = crate::ops::executable::changed(&ctx)?;
+        if !changed.is_empty() {
+            self.ui.warn(&crate::ops::executable::words(&changed));
+            self.ui.hint("git agents doctor --accept, when you have looked at them");
+        }
+        Ok(ctx)
+    }
 }
 
 /// The program: parses, calls, renders. Its exit code.

@@ -6,6 +6,7 @@ pub mod base;
 pub mod commands;
 pub mod create;
 pub mod doctor;
+pub mod executable;
 pub mod flags;
 pub mod hold;
 pub mod hooks;

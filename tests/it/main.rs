@@ -12,6 +12,7 @@
 mod adopt;
 mod cli;
 mod create;
+mod doctor;
 mod errors;
 mod faults;
 mod hooks;
