@@ -42,5 +42,6 @@ mod supervise;
 mod support;
 mod surroundings;
 mod survival;
+mod sync;
 mod talk;
 mod trust;
