@@ -65,6 +65,8 @@ impl Work {
     pub fn put_back(&self, repo: &Repo, objects: &Objects, entry: &Entry, moved: &dyn Fn(&[u8]) -> bool) -> Result<()> {
         for (path, slot) in self.files.iter().filter(|(p, _)| !moved(p)) {
             let file = on_disk(&entry.path, path);
+            // Of one that was killed in the middle of this.
+            file.parent().into_iter().for_each(files::heal);
             if !self.stands(objects, &file, path, slot) {
                 self.write(objects, &entry.path, &file, path, slot)?;
             }
