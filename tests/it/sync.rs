@@ -649,6 +649,7 @@ impl<'e> Lab<'e> {
     fn sweep(&self, first: usize, step: usize) -> usize {
         self.reset();
         let points = self.target().points();
+        eprintln!("{} points of its own", points.len());
         let chosen = points.iter().skip(first).step_by(step);
         self.hits(chosen.map(|p| (p.to_string(), Box::new(|| self.target().kill_before(p)) as Box<dyn Fn() -> Fault>)))
     }
@@ -659,6 +660,7 @@ impl<'e> Lab<'e> {
         let children = self.target().git_children();
         let all: Vec<(usize, &Point)> =
             children.iter().enumerate().flat_map(|(j, c)| c.iter().map(move |p| (j + 1, p))).collect();
+        eprintln!("{} points in its gits", all.len());
         let chosen = all.iter().skip(first).step_by(step);
         self.hits(chosen.map(|(j, p)| {
             (
@@ -688,7 +690,7 @@ impl<'e> Lab<'e> {
 #[test]
 fn a_killed_sync_left_a_rebase_in_the_middle() {
     let env = Env::new();
-    assert!(Lab::new(&env, PLAIN).sweep(5, 97) > 1);
+    assert!(Lab::new(&env, PLAIN).sweep(5, 150) > 1);
 }
 
 #[test]
@@ -700,7 +702,7 @@ fn a_killed_rebase_left_files_of_nobody() {
 #[test]
 fn a_killed_sync_lost_the_work_it_carried() {
     let env = Env::new();
-    assert!(Lab::new(&env, CARRY).sweep(20, 149) > 1);
+    assert!(Lab::new(&env, CARRY).sweep(20, 230) > 1);
 }
 
 fn every_kill_point(args: &'static [&'static str]) {
