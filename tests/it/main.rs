@@ -43,5 +43,6 @@ mod support;
 mod surroundings;
 mod survival;
 mod sync;
+mod sync_kill;
 mod talk;
 mod trust;
