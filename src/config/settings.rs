@@ -80,6 +80,7 @@ pub struct Settings {
     pub check_conflict: CheckConflict,
     pub watch_poll: bool,
     pub remind: bool,
+    pub auto_sync: bool,
     pub sign: bool,
     pub env_allow: Option<Vec<String>>,
     pub capture_max_file: u64,
@@ -243,6 +244,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let check_conflict = from.pick(&table::CHECK_CONFLICT, None, |_| None, str::parse);
     let watch_poll = from.pick(&table::WATCH_POLL, None, |_| None, value::parse_bool);
     let remind = from.pick(&table::REMIND, None, |_| None, value::parse_bool);
+    let auto_sync = from.pick(&table::AUTO_SYNC, None, |_| None, value::parse_bool);
     let sign = from.pick(&table::SIGN, None, |_| None, value::parse_bool);
     let env_allow = from.pick(&table::ENV_ALLOW, None, |_| None, |s| value::parse_list(s, value::parse_env_pattern));
     let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, units::parse_size);
@@ -280,6 +282,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         check_conflict: check_conflict.unwrap_or(CheckConflict::Ask),
         watch_poll: watch_poll.unwrap_or(false),
         remind: remind.unwrap_or(true),
+        auto_sync: auto_sync.unwrap_or(false),
         sign: sign.unwrap_or(false),
         env_allow,
         capture_max_file: capture_max_file.unwrap_or(0),

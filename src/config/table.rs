@@ -80,6 +80,8 @@ settings! {
         "whether '--watch' looks every few seconds instead of being told by the system: for disks that tell nothing";
     REMIND: "agents.remind", None, "GIT_AGENTS_REMIND", Some("true"), anywhere,
         "whether a line says how many agents are behind when their base has moved";
+    AUTO_SYNC: "agents.autoSync", None, "GIT_AGENTS_AUTO_SYNC", Some("false"), anywhere,
+        "whether the hooks' worker rebases idle agents without uncommitted work or conflicts when their base has moved";
     SIGN: "agents.sign", None, "GIT_AGENTS_SIGN", Some("false"), user,
         "whether commits made for an assistant are signed";
     ENV_ALLOW: "agents.envAllow", None, "GIT_AGENTS_ENV_ALLOW", None, user,

@@ -11,6 +11,7 @@ pub mod ignore;
 pub mod locks;
 pub mod merge;
 pub mod objects;
+pub mod rebase;
 pub mod refs;
 pub mod repo;
 pub mod state;

@@ -79,7 +79,7 @@ impl<'e> Lab<'e> {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     let out = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(out.success());
 }
@@ -95,7 +95,7 @@ fn is_ours(file: &Path) -> bool {
 }
 
 /// Everything below `code`, but for the notes that a lock's holder leaves in it.
-fn fingerprint(env: &Env) -> Tree {
+pub fn fingerprint(env: &Env) -> Tree {
     let mut tree = tree_state(&env.root().join("code"));
     tree.retain(|path, _| !path.ends_with(b"/agents/lock"));
     tree

@@ -43,5 +43,7 @@ mod supervise;
 mod support;
 mod surroundings;
 mod survival;
+mod sync;
+mod sync_kill;
 mod talk;
 mod trust;
