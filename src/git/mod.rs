@@ -9,6 +9,7 @@ pub mod endings;
 pub mod ignore;
 pub mod locks;
 pub mod merge;
+pub mod merging;
 pub mod objects;
 pub mod refs;
 pub mod repo;
