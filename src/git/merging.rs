@@ -26,6 +26,8 @@ pub struct At {
     pub admin: PathBuf,
     /// What is checked out, full name; `HEAD` where that is a commit.
     pub branch: String,
+    /// By what every process of a merge there is found again.
+    pub mark: Option<(&'static str, String)>,
 }
 
 /// What git shall do.
@@ -44,7 +46,10 @@ impl At {
     /// always see; in any other nothing inside decides which repository is meant.
     fn call(&self, repo: &Repo, args: &[&str]) -> Call {
         let call = Call::user_visible(&self.path, ["-c", "gc.auto=0", "-c", "maintenance.auto=false"].iter().chain(args));
-        let call = call.as_person();
+        let mut call = call.as_person();
+        if let Some((name, value)) = &self.mark {
+            call = call.env(name, value);
+        }
         if self.admin == repo.common_dir {
             return call;
         }
@@ -75,15 +80,14 @@ impl At {
     }
 
     /// Brings `tip` in. What git and its hooks said on standard error, and whether it came to its end.
-    pub fn merge(&self, repo: &Repo, how: How<'_>, tip: &Oid, sign: Sign) -> (String, Result<()>) {
+    pub fn merge(&self, repo: &Repo, how: How<'_>, tip: &Oid) -> (String, Result<()>) {
         let file = |p: &Path| p.to_string_lossy().into_owned();
-        let sign: &[&str] = if sign == Sign::Never { &["--no-gpg-sign"] } else { &[] };
         match how {
             How::Merge(message) => {
                 let file = file(message);
                 // The options of the branch (`branch.<name>.mergeOptions`) must not make something else of it.
-                let args = ["merge", "--no-ff", "--no-squash", "--commit", "--no-autostash", "--no-edit", "-F", &file];
-                let args = [&args[..], sign, &[&tip.0]].concat();
+                let args =
+                    ["merge", "--no-ff", "--no-squash", "--commit", "--no-autostash", "--no-edit", "-F", &file, &tip.0];
                 self.change(repo, self.call(repo, &args), "merge")
             }
             How::Forward => {
@@ -97,7 +101,7 @@ impl At {
                     return (said, merged);
                 }
                 let file = file(message);
-                let args = [&["commit", "--quiet", "--no-edit", "-F", &file][..], sign].concat();
+                let args = ["commit", "--quiet", "--no-edit", "-F", &file];
                 let (more, committed) = self.change(repo, self.call(repo, &args), "commit");
                 (said + &more, committed)
             }
@@ -107,6 +111,12 @@ impl At {
     /// Whether anything is staged.
     pub fn has_staged(&self, repo: &Repo) -> Result<bool> {
         Ok(!self.neutral(repo, &["diff-index", "--cached", "--quiet", "--ignore-submodules", "HEAD", "--"]).yes_no()?)
+    }
+
+    /// The commit that is checked out.
+    pub fn head(&self, repo: &Repo) -> Result<Oid> {
+        let text = self.neutral(repo, &["rev-parse", "--verify", "HEAD"]).text()?;
+        Oid::parse(&text).ok_or_else(|| Error::Object(format!("'{text}' is no commit")))
     }
 
     /// The operation that is in the middle of something.
@@ -300,15 +310,6 @@ impl At {
         call.arg(OsStr::from_bytes(path)).arg(file);
         Ok(call.text().is_ok_and(|id| id == new.id.0))
     }
-}
-
-/// Whether commits are signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
-    /// As the user's settings say.
-    AsSet,
-    /// Not at all: it is for a test.
-    Never,
 }
 
 /// How an index has the paths of a merge.

@@ -373,6 +373,9 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
                 "its adoption was cut short; 'git agents adopt' again goes on, 'git agents rm {name}' takes it back"
             ));
         }
+        Some(super::land::intent::DOING) if !super::land::intent::is_under_way(ctx) => findings.push(
+            "its landing was cut short; the next command that writes brings it to one side".to_owned(),
+        ),
         None if !live && a.record.is_none() && setup_cut_short(a) => {
             let name = a.reg.name.typed();
             findings.push(format!(
@@ -412,7 +415,9 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
         findings.push(format!("its history cannot be read: {e}"));
         (None, None)
     });
-    let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed)).is_some();
+    // What came onto the branch since is not in the base.
+    let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed));
+    let noted = noted.is_some_and(|e| e.text("tip").is_none_or(|t| a.tip.as_ref().is_some_and(|tip| tip.0 == t)));
     let branch_state = own.as_ref().map(|own| {
         if landed.is_some() || noted {
             BranchState::Landed
@@ -479,7 +484,7 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
         ahead: own.map(|own| own.len()),
         behind,
         landed_as: landed,
-        upstream: None,
+        upstream: upstream(ctx, short_ref(&a.reg.branch)),
         dirty,
         operation: a.entry.as_ref().and_then(worktree::Entry::operation),
         locked: a.entry.as_ref().and_then(|e| e.locked.clone()),
@@ -502,6 +507,15 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
         disk: None,
         findings,
     })
+}
+
+/// Where the branch was pushed to, as git shows it.
+fn upstream(ctx: &Context, branch: &str) -> Option<String> {
+    let config = crate::git::config_file::read(&ctx.repo().common_dir).ok()?;
+    let get = |key| config.value("branch", Some(branch), key);
+    let (remote, merge) = (get("remote")?, get("merge")?);
+    let there = short_ref(&merge);
+    Some(if remote == "." { there.to_owned() } else { format!("{remote}/{there}") })
 }
 
 /// Whether an environment without a run was still being set up: the lock of the command that made it is still there.

@@ -35,6 +35,7 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
         let done = match r.doing.as_deref() {
             Some("remove") => finish_removal(ctx, held, &r),
             Some("restore") => finish_restoring(ctx, held, &r),
+            Some(super::land::intent::DOING) => super::land::intent::heal(ctx, held, &r),
             _ => Ok(()),
         };
         if let Err(e) = done {
@@ -104,7 +105,7 @@ fn heal_temporaries(ctx: &Context) {
 /// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they
 /// take the lock for good.
 pub fn if_needed(ctx: &Context) -> Result<()> {
-    let cut_short = |r: &Registration| matches!(r.doing.as_deref(), Some("remove" | "restore"));
+    let cut_short = |r: &Registration| matches!(r.doing.as_deref(), Some("remove" | "restore" | "land"));
     if ctx.state.registrations()?.0.iter().any(cut_short) {
         let held = ctx.state.lock()?;
         let _ = repair(ctx, &held)?;

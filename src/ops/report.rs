@@ -162,6 +162,11 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
     Ok(with_chains(ctx, inv, agents, batch)?.0)
 }
 
+/// What is to be said about one, without comparing it.
+pub(super) fn of(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
+    Ok(one(ctx, inv, a, &Typed::read(ctx)?))
+}
+
 /// The same, with what would land on each base, and the round that knows its trees.
 pub(super) fn with_chains<'c>(
     ctx: &'c Context,

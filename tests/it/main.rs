@@ -16,6 +16,7 @@ mod errors;
 mod faults;
 mod hooks;
 mod kill;
+mod land;
 mod layers;
 mod layouts;
 mod licences;
