@@ -97,7 +97,7 @@ fn heal_temporaries(ctx: &Context) {
         }
     }
     super::trash::folders(ctx).iter().for_each(|dir| files::heal(dir));
-    for dir in ["slots", "cache", "run"] {
+    for dir in ["slots", "cache", "run", "landing"] {
         files::heal(&agents.join(dir));
     }
 }
