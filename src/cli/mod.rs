@@ -48,8 +48,7 @@ start      demo        the whole journey on a throw-away repository
            run         tasks become agents working in parallel; then the report
            adopt       takes an existing worktree or branch under management
 meanwhile  status      who does what, who needs you (also plain 'git agents')
-           show        everything about one
-           logs        a readable transcript
+           show, logs  everything about one; a readable transcript
            attach      sit down in its place
            send        one more message to its session
            wait        look on until all are settled
@@ -58,6 +57,7 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
 its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
            land, push  brings branches into their base; publishes them
+           sync        rebases on the base, after a trial
 tidy up    rm, restore removes environments, into the trash; brings them back
            doctor      what is wrong, and what mends it
 set up     hooks       git hooks that tidy up and remind after a merge
@@ -95,6 +95,8 @@ enum Command {
     #[command(alias = "merge")]
     Land(commands::land::Args),
     Push(commands::push::Args),
+    #[command(alias = "rebase")]
+    Sync(commands::sync::Args),
     #[command(alias = "remove", alias = "delete")]
     Rm(commands::rm::Args),
     Restore(commands::restore::Args),
@@ -248,6 +250,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Report(a) => commands::report::run(s, &a),
         Command::Land(a) => commands::land::run(s, &a),
         Command::Push(a) => commands::push::run(s, &a),
+        Command::Sync(a) => commands::sync::run(s, &a),
         Command::Rm(a) => commands::rm::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),

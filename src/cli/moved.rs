@@ -25,6 +25,7 @@ pub(super) fn part(command: &Command) -> Part {
         | Command::Stop(_)
         | Command::Retry(_)
         | Command::Land(_)
+        | Command::Sync(_)
         | Command::Rm(_)
         | Command::Restore(_)
         | Command::Undo(_) => Part::Looks,

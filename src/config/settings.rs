@@ -117,6 +117,7 @@ pub struct Settings {
     pub remind: bool,
     pub land_style: LandStyle,
     pub pr_command: Option<String>,
+    pub auto_sync: bool,
     pub sign: bool,
     pub env_allow: Option<Vec<String>>,
     pub capture_max_file: u64,
@@ -282,6 +283,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let remind = from.pick(&table::REMIND, None, |_| None, value::parse_bool);
     let land_style = from.pick(&table::LAND_STYLE, None, |_| None, str::parse);
     let pr_command = from.pick(&table::PR_COMMAND, None, |_| None, text);
+    let auto_sync = from.pick(&table::AUTO_SYNC, None, |_| None, value::parse_bool);
     let sign = from.pick(&table::SIGN, None, |_| None, value::parse_bool);
     let env_allow = from.pick(&table::ENV_ALLOW, None, |_| None, |s| value::parse_list(s, value::parse_env_pattern));
     let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, units::parse_size);
@@ -321,6 +323,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         remind: remind.unwrap_or(true),
         land_style: land_style.unwrap_or(LandStyle::Merge),
         pr_command: pr_command.filter(|command| !command.trim().is_empty()),
+        auto_sync: auto_sync.unwrap_or(false),
         sign: sign.unwrap_or(false),
         env_allow,
         capture_max_file: capture_max_file.unwrap_or(0),

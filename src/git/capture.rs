@@ -5,6 +5,7 @@
 //! writes it all, so many files make one pack, in a private git dir; the objects are moved into the repository when all
 //! are there, the reference appears last, is synced and then walked.
 
+mod back;
 mod stream;
 
 use super::objects::Objects;
@@ -15,6 +16,7 @@ use super::worktree::Entry;
 use super::{Error, Result, refs};
 use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
+pub use back::Work;
 use gix::index::entry::Flags;
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -229,6 +229,14 @@ impl Call {
         self
     }
 
+    /// With `file` as its standard input, which it does not read: a lock that it holds for as long as it lives, however
+    /// long we do.
+    pub fn holding(mut self, file: &std::fs::File) -> Result<Call> {
+        let file = file.try_clone().map_err(Error::NoGit)?;
+        self.command.stdin(Stdio::from(file));
+        Ok(self)
+    }
+
     /// Runs to the end; whatever the exit code.
     pub fn output(mut self) -> Result<Output> {
         tracing::debug!(args = %self.shown, "git");

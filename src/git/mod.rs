@@ -11,6 +11,7 @@ pub mod locks;
 pub mod merge;
 pub mod merging;
 pub mod objects;
+pub mod rebase;
 pub mod refs;
 pub mod repo;
 pub mod state;

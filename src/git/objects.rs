@@ -131,6 +131,20 @@ impl Objects {
         Ok(Some(Commit { id: id.clone(), tree, parents, subject, time }))
     }
 
+    /// The content of the file at `path` in a commit, exact bytes; `None` where it has no file there.
+    pub fn blob_at(&self, commit: &Oid, path: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut at = commit.clone();
+        let mut names = path.split(|b| *b == b'/').peekable();
+        while let Some(name) = names.next() {
+            let is_last = names.peek().is_none();
+            match self.tree(&at)?.into_iter().find(|e| e.name == name && e.is_tree != is_last) {
+                Some(e) => at = e.id,
+                None => return Ok(None),
+            }
+        }
+        self.blob(&at)
+    }
+
     /// The entries of a tree, or of a commit's tree.
     pub fn tree(&self, id: &Oid) -> Result<Vec<TreeEntry>> {
         let repo = self.local();

@@ -100,7 +100,11 @@ impl Inventory {
                 .filter(|e| identity::has_token(e, &reg))
                 .map(|e| (*e).clone());
             let run = RunDir::of(&ctx.state, &reg.id);
-            let record = stand(&run, journal.get(&reg.id), task.assistant.is_some())?;
+            // Its lock is held by a sync then, which is no run.
+            let record = match super::sync::is_under_way(&reg) {
+                true => run.exit(),
+                false => stand(&run, journal.get(&reg.id), task.assistant.is_some())?,
+            };
             // `branch -m`: what the registered worktree has checked out counts when the recorded name is gone.
             let mut branch = reg.branch.clone();
             if !refs.contains_key(&branch)
@@ -376,6 +380,9 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
         Some(super::land::intent::DOING) if !super::land::intent::is_under_way(ctx) => findings.push(
             "its landing was cut short; the next command that writes brings it to one side".to_owned(),
         ),
+        Some(_) if !live && super::sync::is_under_way(&a.reg) => {
+            findings.push("its sync was cut short; the next command that changes anything brings it to an end".into());
+        }
         None if !live && a.record.is_none() && setup_cut_short(a) => {
             let name = a.reg.name.typed();
             findings.push(format!(

@@ -6,7 +6,7 @@
 
 use super::inventory::{Agent, Inventory, head_commit};
 use super::overlap::{Look, Round};
-use super::{Context, Result, remove, repair, safe};
+use super::{Context, Result, remove, repair, safe, sync};
 use crate::config::Flags;
 use crate::git::status::Place;
 use crate::git::worktree::Link;
@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Shows where those who are behind meet the base.
-const NEXT: &str = "git agents overlap";
+/// Brings those who are behind on the base, and says why not.
+const NEXT: &str = "git agents sync --all";
 /// Lines that wait at most.
 const WAITING: usize = 20;
 
@@ -181,6 +181,36 @@ pub fn tidy(ctx: &Context) -> Result<Vec<String>> {
     Ok(lines)
 }
 
+/// Rebases whoever is idle on the base as it is now, where that was asked for once and for all. A line for each.
+fn follow(ctx: &Context) -> Result<Vec<String>> {
+    let loaded = ctx.settings(&Flags::default())?;
+    if !loaded.settings.auto_sync || ctx.state.lock_trouble().is_some() {
+        return Ok(Vec::new());
+    }
+    let approved = super::plan::approved(ctx, &loaded.project).map(|p| p.throw_away().to_vec()).unwrap_or_default();
+    let options = sync::Options {
+        unasked: true,
+        throw_away: [loaded.settings.throw_away, approved].concat(),
+        capture_max_file: loaded.settings.capture_max_file,
+        ..sync::Options::default()
+    };
+    let inv = Inventory::read(ctx)?;
+    let names = sync::order(&inv, inv.agents.iter().map(|a| a.reg.name.0.clone()).collect());
+    let mut lines = Vec::new();
+    for name in names {
+        match sync::sync(ctx, &name, &options) {
+            Ok(sync::Outcome::Synced(s)) => {
+                let undo = s.undo.map(|u| format!("; undo: {u}")).unwrap_or_default();
+                lines.push(format!("'{name}' was rebased on '{}' by itself{undo}", s.on));
+            }
+            Ok(sync::Outcome::Failed(kept)) => lines.push(kept.why),
+            Ok(_) => {}
+            Err(e) => tracing::debug!(name, error = %e, "not synced"),
+        }
+    }
+    Ok(lines)
+}
+
 /// Keeps lines for the next command to show.
 fn leave(common_dir: &Path, lines: &[String]) -> Result<()> {
     if lines.is_empty() {
@@ -216,6 +246,7 @@ pub fn work(ctx: &Context) -> Result<()> {
         let Some(lock) = Lock::try_take(&dir.join("worker.lock"))? else { return Ok(()) };
         while std::fs::remove_file(&mark).is_ok() {
             let mut lines = tidy(ctx).unwrap_or_default();
+            lines.extend(follow(ctx).unwrap_or_default());
             lines.extend(remind(ctx, Duration::from_secs(30)).unwrap_or_default());
             leave(&ctx.repo().common_dir, &lines)?;
         }

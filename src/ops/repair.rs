@@ -2,7 +2,7 @@
 
 use super::record::{RunDir, to_event};
 use super::remove::{self, entries};
-use super::{Context, Error, Result, restore, unfinished};
+use super::{Context, Error, Result, restore, sync, unfinished};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, sterile, worktree};
 use crate::model::agent::Name;
@@ -36,6 +36,7 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
             Some("remove") => finish_removal(ctx, held, &r),
             Some("restore") => finish_restoring(ctx, held, &r),
             Some(super::land::intent::DOING) => super::land::intent::heal(ctx, held, &r),
+            _ if sync::is_under_way(&r) => sync::finish_cut_short(ctx, held, &r),
             _ => Ok(()),
         };
         if let Err(e) = done {
@@ -102,10 +103,12 @@ fn heal_temporaries(ctx: &Context) {
     }
 }
 
-/// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they
+/// Repairs only where a removal, its taking back or a sync was cut short: for commands that look at names and places before they
 /// take the lock for good.
 pub fn if_needed(ctx: &Context) -> Result<()> {
-    let cut_short = |r: &Registration| matches!(r.doing.as_deref(), Some("remove" | "restore" | "land"));
+    let cut_short = |r: &Registration| {
+        matches!(r.doing.as_deref(), Some("remove" | "restore" | super::land::intent::DOING)) || sync::is_under_way(r)
+    };
     if ctx.state.registrations()?.0.iter().any(cut_short) {
         let held = ctx.state.lock()?;
         let _ = repair(ctx, &held)?;

@@ -119,6 +119,11 @@ impl Round<'_> {
         commit.parents.first().map_or(Ok(false), |p| Ok(self.tree(p)? == commit.tree))
     }
 
+    /// Paths that differ between two commits, of the repository or of the round.
+    pub(in crate::ops) fn changed_paths(&self, from: &Oid, to: &Oid) -> Result<Vec<Vec<u8>>> {
+        Ok(self.store.objects().changed_paths(from, to)?)
+    }
+
     fn read_commit(&self, id: &Oid) -> Result<Commit> {
         let missing = || Error::refused(format!("commit {} is missing", id.short()), "git fsck");
         self.store.objects().commit(id)?.ok_or_else(missing)
