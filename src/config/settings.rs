@@ -122,6 +122,8 @@ pub struct Settings {
     pub env_allow: Option<Vec<String>>,
     pub capture_max_file: u64,
     pub copy_secrets: Option<bool>,
+    pub clean_min_age_s: Option<u64>,
+    pub trash_keep_s: Option<u64>,
     /// The user's own patterns only; those of the project are in the `ApprovedPlan`.
     pub throw_away: Vec<String>,
     pub question_grace_s: u64,
@@ -288,6 +290,8 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let env_allow = from.pick(&table::ENV_ALLOW, None, |_| None, |s| value::parse_list(s, value::parse_env_pattern));
     let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, units::parse_size);
     let copy_secrets = from.pick(&table::COPY_SECRETS, flags.copy_secrets, |_| None, value::parse_bool);
+    let clean_min_age = from.pick(&table::CLEAN_MIN_AGE, None, |_| None, units::parse_duration);
+    let trash_keep = from.pick(&table::TRASH_KEEP, None, |_| None, limit);
     let throw_away = from.pick(&table::THROW_AWAY, None, |_| None, |s| value::parse_list(s, value::parse_throw_away));
     let question_grace = from.pick(&table::QUESTION_GRACE, None, |_| None, units::parse_duration);
     let stop_grace = from.pick(&table::STOP_GRACE, None, |_| None, units::parse_duration);
@@ -328,6 +332,8 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         env_allow,
         capture_max_file: capture_max_file.unwrap_or(0),
         copy_secrets,
+        clean_min_age_s: clean_min_age,
+        trash_keep_s: trash_keep.and_then(|l| l.0),
         throw_away: throw_away.unwrap_or_default(),
         question_grace_s: question_grace.unwrap_or(60),
         stop_grace_s: stop_grace.unwrap_or(10),

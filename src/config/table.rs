@@ -94,6 +94,10 @@ settings! {
         "the largest file a capture takes; larger ones are listed";
     COPY_SECRETS: "agents.copySecrets", None, "GIT_AGENTS_COPY_SECRETS", None, user,
         "whether files that look like production secrets are copied too; without it they are left out, and that is said";
+    CLEAN_MIN_AGE: "agents.cleanMinAge", None, "GIT_AGENTS_CLEAN_MIN_AGE", None, anywhere,
+        "how long nothing may have happened in an environment before it is removed unasked; without it landed work goes at once, the rest after a day";
+    TRASH_KEEP: "agents.trashKeep", None, "GIT_AGENTS_TRASH_KEEP", Some("14d"), anywhere,
+        "how long what was removed stays in the trash; 'off' is for ever";
     THROW_AWAY: "agents.throwAway", None, "GIT_AGENTS_THROW_AWAY", None, user,
         "untracked files that are not work, gitignore patterns, on top of the approved ones of the project";
     QUESTION_GRACE: "agents.questionGrace", None, "GIT_AGENTS_QUESTION_GRACE", Some("1m"), anywhere,

@@ -7,6 +7,7 @@ pub mod command;
 pub mod config_file;
 pub mod endings;
 pub mod ignore;
+pub mod landing;
 pub mod locks;
 pub mod merge;
 pub mod merging;

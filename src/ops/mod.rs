@@ -3,6 +3,8 @@
 pub mod adopt;
 pub mod answer;
 pub mod base;
+mod cache;
+pub mod clean;
 pub mod commands;
 pub mod create;
 pub mod doctor;
@@ -13,6 +15,7 @@ pub mod identity;
 pub mod inbox;
 pub mod inventory;
 pub mod land;
+pub mod landed;
 pub mod merged;
 pub mod moved;
 pub mod moved_base;

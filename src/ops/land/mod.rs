@@ -15,13 +15,13 @@ use super::overlap::Round;
 use super::scratch::{self, Scratch};
 use super::sync;
 use super::verify::{At as Tree, Check, verify};
-use super::{Context, Error, Loaded, Result, moved_base, naming, repair, safe};
+use super::{Context, Error, Loaded, Result, clean, naming, repair};
 use crate::config::ApprovedPlan;
 use crate::config::settings::LandStyle;
 use crate::git::merge::Merge;
 use crate::git::merging::{At, How, forward_unchecked_out};
 use crate::git::{changes, merge, refs, store::Store};
-use crate::model::agent::{Oid, Origin};
+use crate::model::agent::Oid;
 use crate::model::meet::ChangeSet;
 use crate::model::task::short_ref;
 use crate::model::text::{safe_path, shell_word};
@@ -143,7 +143,7 @@ pub fn would(ctx: &Context, plan: &Plan, style: LandStyle, loaded: &Loaded) -> R
             LandStyle::Rebase => {
                 let how = sync::Options { onto: Some(old.clone()), dry_run: true, ..plan::sync_options(loaded) };
                 match sync::sync(ctx, &name, &how)? {
-                    sync::Outcome::Kept { why, hint } => Some(End::Kept(Why { why, hint })),
+                    sync::Outcome::Kept(why) => Some(End::Kept(why.into())),
                     _ => None,
                 }
             }
@@ -163,46 +163,31 @@ pub fn would(ctx: &Context, plan: &Plan, style: LandStyle, loaded: &Loaded) -> R
     Ok(out)
 }
 
-/// What has landed goes as it does after a merge by hand.
+/// What has landed goes by the same pass as after a merge by hand.
 fn clean_up(ctx: &Context, all: &mut [Outcome]) -> Result<()> {
-    if let Err(e) = moved_base::tidy(ctx) {
-        tracing::warn!(error = %e, "not tidied up");
-    }
-    let inv = Inventory::read(ctx)?;
-    for o in all {
-        let a = inv.find(&o.name);
-        let why = a.map(|a| why_it_stays(ctx, &inv, a));
+    let done = |o: &&mut Outcome| matches!(o.end, End::Landed(_) | End::Already { .. });
+    let only = all.iter_mut().filter(done).map(|o| o.name.clone()).collect();
+    let cleaned = clean::pass(ctx, &clean::How { only: Some(only), explain: true, ..clean::How::default() });
+    for o in all.iter_mut() {
+        let (gone, why) = match &cleaned {
+            Ok(c) => (
+                c.removed.iter().any(|r| r.name == o.name),
+                c.kept.iter().find(|k| k.name == o.name).map(|k| k.reasons.join("; ")).or_else(|| c.hint.clone()),
+            ),
+            Err(e) => (false, Some(e.words())),
+        };
         match &mut o.end {
             End::Landed(l) => {
-                if a.is_none() {
+                if gone {
                     l.undo += &format!(" && git agents restore {}", shell_word(&o.name));
                 }
-                (l.removed, l.stays) = (a.is_none(), why);
+                (l.removed, l.stays) = (gone, why);
             }
-            End::Already { removed, stays } => (*removed, *stays) = (a.is_none(), why),
+            End::Already { removed, stays } => (*removed, *stays) = (gone, why),
             _ => {}
         }
     }
     Ok(())
-}
-
-fn why_it_stays(ctx: &Context, inv: &Inventory, a: &Agent) -> String {
-    let f = match safe::facts(ctx, inv, a, &[]) {
-        Ok(f) => f,
-        Err(e) => return e.words(),
-    };
-    match () {
-        () if a.task.origin == Origin::Adopt => "it was adopted".into(),
-        () if f.live => "it is running".into(),
-        () if !f.left_over.is_empty() => format!("not committed: {}", plan::list(&f.left_over)),
-        () if f.operation.is_some() => format!("in the middle of a {}", f.operation.unwrap_or_default()),
-        () if !f.visitors.is_empty() => format!("{} works in it", safe::shown(&f.visitors[0])),
-        () if !f.landed => "there is more on its branch by now".into(),
-        () => match a.state().filter(|s| !s.is_final()) {
-            Some(state) => format!("it is {state}"),
-            None => f.broken_link.or(f.locked_by_person).or(f.unknown).unwrap_or_else(|| "nobody can tell that it may go".into()),
-        },
-    }
 }
 
 /// What a landing is about, once all of it is known.
@@ -252,8 +237,8 @@ fn one(ctx: &Context, step: &Planned, o: &Options<'_>, signals: &Signals, tell: 
         match sync::sync(ctx, name, &how)? {
             sync::Outcome::Synced(s) => tip = s.to.unwrap_or(tip),
             sync::Outcome::Standing(_) => {}
-            sync::Outcome::Kept { why, hint } => return Ok(End::Kept(Why { why, hint })),
-            sync::Outcome::Failed { why } => return Ok(End::Failed(Why::new(why, None))),
+            sync::Outcome::Kept(why) => return Ok(End::Kept(why.into())),
+            sync::Outcome::Failed(why) => return Ok(End::Failed(why.into())),
         }
     }
     let landing = match trial(ctx, step, &inv, a, &old, &tip, o.style, tell)? {

@@ -11,7 +11,7 @@ use crate::model::task::short_ref;
 use crate::model::text::{safe_path, shell_word};
 use crate::ops::inventory::{Agent, Inventory, head_commit};
 use crate::ops::overlap::Round;
-use crate::ops::{Context, Loaded, Result, base, report, safe, sync, unfinished};
+use crate::ops::{Context, Loaded, Result, base, landed, report, safe, sync, unfinished};
 use std::collections::BTreeMap;
 
 /// Why something does not happen.
@@ -27,6 +27,12 @@ impl Why {
     /// Both.
     pub fn new(why: impl Into<String>, hint: Option<String>) -> Why {
         Why { why: why.into(), hint }
+    }
+}
+
+impl From<sync::Kept> for Why {
+    fn from(k: sync::Kept) -> Why {
+        Why { why: k.why, hint: k.hint }
     }
 }
 
@@ -245,10 +251,10 @@ pub fn plan(
     forward: bool,
 ) -> Result<Plan> {
     let mut out = Plan::default();
-    let landed = safe::landed_all(ctx, inv, agents)?;
+    let landed = landed::all(ctx, inv, agents)?;
     let mut by_base: BTreeMap<&str, Vec<&Agent>> = BTreeMap::new();
     for (a, landed) in agents.iter().copied().zip(landed) {
-        if landed.is_some() {
+        if landed.commit().is_some() {
             out.already.push(a.reg.name.clone());
         } else if let Some(why) = why_not(&a.reg.name.0, &facts(ctx, inv, a)?) {
             out.kept.push((a.reg.name.clone(), why));
@@ -266,7 +272,7 @@ pub fn plan(
                 out.warnings.push(format!("'{base}' is behind '{upstream}'; '--fetch' brings it forward first"));
             }
         }
-        for a in in_order(ctx, &at, &members, style, &mut out)? {
+        for a in in_order(ctx, inv, &at, &members, style, &mut out)? {
             let report = report::of(ctx, inv, a)?;
             out.steps.push(Planned {
                 name: a.reg.name.clone(),
@@ -283,6 +289,7 @@ pub fn plan(
 /// Those that go, parents before what was begun on top of them; the others into `out`.
 fn in_order<'a>(
     ctx: &Context,
+    inv: &Inventory,
     at: &Oid,
     members: &[&'a Agent],
     style: LandStyle,
@@ -322,13 +329,8 @@ fn in_order<'a>(
         let with = if before.is_empty() { format!("'{base}'") } else { before.join(", ") };
         out.kept.push((a.reg.name.clone(), why.unwrap_or_else(|| conflict(name, &with, &paths))));
     }
-    let is_parent = |a: &Agent, of: &Agent| of.task.after.contains(&a.reg.id);
-    let mut sorted: Vec<&Agent> = Vec::new();
-    while !going.is_empty() {
-        let free = going.iter().position(|a| !going.iter().any(|p| is_parent(p, a))).unwrap_or(0);
-        sorted.push(going.remove(free));
-    }
-    Ok(sorted)
+    let names = sync::order(inv, going.iter().map(|a| a.reg.name.0.clone()).collect());
+    Ok(names.iter().filter_map(|n| going.iter().find(|a| a.reg.name.0 == *n).copied()).collect())
 }
 
 #[cfg(test)]
