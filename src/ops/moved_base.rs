@@ -49,8 +49,14 @@ fn seen(ctx: &Context) -> BTreeMap<String, Oid> {
 /// Whether a base is not where it was at the last look.
 pub fn has_moved(ctx: &Context) -> bool {
     let seen = seen(ctx);
-    let Ok((all, _)) = ctx.state.registrations() else { return false };
-    all.iter().any(|r| crate::git::refs::read(ctx.repo(), &r.base).is_ok_and(|now| now.as_ref() != seen.get(&r.base)))
+    tips(ctx).iter().any(|(base, now)| now.as_ref() != seen.get(base))
+}
+
+/// Where the bases are now.
+fn tips(ctx: &Context) -> BTreeMap<String, Option<Oid>> {
+    let all = ctx.state.registrations().map(|(all, _)| all).unwrap_or_default();
+    let tip = |base: String| Some((base.clone(), crate::git::refs::read(ctx.repo(), &base).ok()?));
+    all.into_iter().filter_map(|r| tip(r.base)).collect()
 }
 
 /// One line for each base that has moved since the last look and left somebody behind. Looks at no tip twice.
@@ -209,10 +215,16 @@ pub fn work(ctx: &Context) -> Result<()> {
     while mark.exists() {
         let Some(lock) = Lock::try_take(&dir.join("worker.lock"))? else { return Ok(()) };
         while std::fs::remove_file(&mark).is_ok() {
+            let before = tips(ctx);
             let done = clean::pass(ctx, &clean::How::default());
             let mut lines = done.map(|d| d.lines()).unwrap_or_default();
             lines.extend(follow(ctx).unwrap_or_default());
-            lines.extend(remind(ctx, Duration::from_secs(30)).unwrap_or_default());
+            if tips(ctx).iter().all(|(base, now)| before.get(base) == Some(now)) {
+                lines.extend(remind(ctx, Duration::from_secs(30)).unwrap_or_default());
+            } else {
+                // Whom to remind is known once they have been followed.
+                files::write_atomic(&mark, b"")?;
+            }
             leave(&ctx.repo().common_dir, &lines)?;
         }
         lock.remove();

@@ -43,5 +43,6 @@ mod supervise;
 mod support;
 mod surroundings;
 mod survival;
+mod sync;
 mod talk;
 mod trust;
