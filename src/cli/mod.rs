@@ -56,8 +56,7 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
            overlap     who changes things that meet, and how badly
 its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
-           land, push  brings branches into their base; publishes them
-           sync        rebases on the base, after a trial
+           sync, land, push  rebases on the base; brings into it; publishes
 tidy up    rm, restore removes environments, into the trash; brings them back
            doctor      what is wrong, and what mends it
 set up     hooks       git hooks that tidy up and remind after a merge

@@ -27,6 +27,7 @@ mod older_git;
 mod overlap;
 mod places;
 mod power;
+mod push;
 mod readme;
 mod reasons;
 mod removal_table;

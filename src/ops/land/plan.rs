@@ -9,7 +9,7 @@ use crate::model::agent::{AgentId, Name, Oid, RunState};
 use crate::model::overlap::{Side, SideKind};
 use crate::model::task::short_ref;
 use crate::model::text::{safe_path, shell_word};
-use crate::ops::inventory::{Agent, Inventory, head_commit};
+use crate::ops::inventory::{Agent, Inventory, head_commit, own_commits};
 use crate::ops::overlap::Round;
 use crate::ops::{Context, Loaded, Result, base, landed, report, safe, sync, unfinished};
 use std::collections::BTreeMap;
@@ -116,7 +116,7 @@ pub(in crate::ops) fn facts(ctx: &Context, inv: &Inventory, a: &Agent) -> Result
         live: a.run.is_alive()? || a.state().is_some_and(RunState::is_live),
         unmade: unfinished::is_unfinished(&a.reg),
         branch_gone: a.tip.is_none(),
-        fresh: !safe::has_own_commit(ctx, inv, a),
+        fresh: own_commits(ctx, inv, a)?.is_empty() && !safe::has_own_commit(ctx, inv, a),
         operation: a.entry.as_ref().and_then(worktree::Entry::operation),
         base: (short_ref(&a.reg.base).to_owned(), base),
         checkout: if base { place_of_base(ctx, inv, a)?.err() } else { None },
