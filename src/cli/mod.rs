@@ -56,7 +56,7 @@ meanwhile  status      who does what, who needs you (also plain 'git agents')
            overlap     who changes things that meet, and how badly
 its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
-           sync        rebases on the base, after a trial
+           sync, land, push  rebases on the base; brings into it; publishes
 tidy up    rm, restore removes environments, into the trash; brings them back
            doctor      what is wrong, and what mends it
 set up     hooks       git hooks that tidy up and remind after a merge
@@ -91,6 +91,9 @@ enum Command {
     Path(commands::path::Args),
     Exec(commands::exec::Args),
     Report(commands::report::Args),
+    #[command(alias = "merge")]
+    Land(commands::land::Args),
+    Push(commands::push::Args),
     #[command(alias = "rebase")]
     Sync(commands::sync::Args),
     #[command(alias = "remove", alias = "delete")]
@@ -255,6 +258,8 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Path(a) => commands::path::run(s, &a),
         Command::Exec(a) => commands::exec::run(s, &a),
         Command::Report(a) => commands::report::run(s, &a),
+        Command::Land(a) => commands::land::run(s, &a),
+        Command::Push(a) => commands::push::run(s, &a),
         Command::Sync(a) => commands::sync::run(s, &a),
         Command::Rm(a) => commands::rm::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),

@@ -240,6 +240,12 @@ fn beside(repo: &Repo, objects: &Objects, entry: &Entry, index: &gix::index::Fil
     Ok(out)
 }
 
+/// Commits that the worktree of `entry` names and none of `kept` reaches.
+pub fn only_there(repo: &Repo, objects: &Objects, entry: &Entry, kept: &[Oid]) -> Result<Vec<Oid>> {
+    let (commits, _) = own(repo, objects, entry, None, &[]);
+    objects.unreachable(&commits, kept)
+}
+
 /// Commits and trees that this worktree alone may name: its reflog, the heads of operations and what they will apply,
 /// its private references; and `also`.
 fn own(repo: &Repo, objects: &Objects, entry: &Entry, head: Option<&Oid>, also: &[Oid]) -> (Vec<Oid>, Vec<Oid>) {

@@ -121,6 +121,22 @@ impl Call {
         call
     }
 
+    /// As from the caller's own shell: its language for what hooks print, its ways to ask for a password, objects that are
+    /// fetched on demand, `-c` options. git itself still speaks English, and nobody is asked for a message.
+    pub fn as_person(mut self) -> Call {
+        for v in ["GIT_TERMINAL_PROMPT", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH"] {
+            match std::env::var_os(v) {
+                Some(value) => self.command.env(v, value),
+                None => self.command.env_remove(v),
+            };
+        }
+        if let Some(all) = std::env::var_os("LC_ALL") {
+            self.command.env("LANG", all);
+        }
+        self.command.env_remove("LC_ALL").env("LC_MESSAGES", "C");
+        self.with_inherited_config()
+    }
+
     /// `git var NAME` as the user's own settings and the command line have it. The repository's do not count: what is
     /// named there runs, and an assistant can write there.
     pub fn users_program(name: &str) -> Call {

@@ -86,6 +86,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Nobody asked for this one: it goes only where that is safe.
     pub unasked: bool,
+    /// Seconds an unasked one must have been quiet; see [`safe::kept`].
+    pub min_age: Option<u64>,
 }
 
 /// What became of one agent.
@@ -93,6 +95,11 @@ pub struct Options {
 pub enum Outcome {
     /// Its creation had never come to an end; what there was of it is gone.
     Undone,
+    /// Nobody asked for it, and it is not safe.
+    Kept {
+        /// Everything that keeps it.
+        reasons: Vec<String>,
+    },
     /// In the trash.
     Removed {
         /// The branch is gone too.
@@ -153,9 +160,13 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         // What a killed git of a run that is over left there is nobody's.
         unfinished::heal_after_run(ctx, &a.reg, record.ended.as_deref())?;
     }
-    let facts = safe::facts(ctx, &inv, a, &options.throw_away)?;
-    if options.unasked && !safe::may_go_unasked(a, &facts) {
-        return Ok(Outcome::Refused { why: format!("'{name}' is kept"), hint: "git agents rm".into() });
+    let look = if options.unasked { safe::facts_unasked } else { safe::facts };
+    let facts = look(ctx, &inv, a, &options.throw_away)?;
+    if options.unasked {
+        let reasons = safe::kept(&facts, options.min_age);
+        if !reasons.is_empty() {
+            return Ok(Outcome::Kept { reasons });
+        }
     }
     let (branch, because) = match safe::judge(name, &facts, options.allowed) {
         Verdict::Refuse { why, hint } => return Ok(Outcome::Refused { why, hint }),
