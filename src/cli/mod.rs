@@ -58,6 +58,7 @@ its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
            sync, land, push  rebases on the base; brings into it; publishes
 tidy up    rm, restore removes environments, into the trash; brings them back
+           clean       removes what has landed; says why the rest stays
            doctor      what is wrong, and what mends it
 set up     hooks       git hooks that tidy up and remind after a merge
            trust       approves the commands of .git-agents.toml
@@ -98,6 +99,7 @@ enum Command {
     Sync(commands::sync::Args),
     #[command(alias = "remove", alias = "delete")]
     Rm(commands::rm::Args),
+    Clean(commands::clean::Args),
     Restore(commands::restore::Args),
     #[command(hide = true)]
     Undo(commands::restore::UndoArgs),
@@ -153,6 +155,7 @@ pub fn main() -> i32 {
             Some("supervise") => return crate::supervisor::main(&argument.to_string_lossy()),
             Some("scripted-assistant") => return scripted(std::path::Path::new(argument)),
             Some("hook-worker") => return hook::worker(std::path::Path::new(argument)),
+            Some("expire-worker") => return hook::expire_worker(std::path::Path::new(argument)),
             _ => {}
         }
     }
@@ -262,6 +265,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Push(a) => commands::push::run(s, &a),
         Command::Sync(a) => commands::sync::run(s, &a),
         Command::Rm(a) => commands::rm::run(s, &a),
+        Command::Clean(a) => commands::clean::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),

@@ -124,7 +124,9 @@ impl Call {
     /// As from the caller's own shell: its language for what hooks print, its ways to ask for a password, objects that are
     /// fetched on demand, `-c` options. git itself still speaks English, and nobody is asked for a message.
     pub fn as_person(mut self) -> Call {
-        for v in ["GIT_TERMINAL_PROMPT", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH"] {
+        for v in
+            ["GIT_TERMINAL_PROMPT", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH"]
+        {
             match std::env::var_os(v) {
                 Some(value) => self.command.env(v, value),
                 None => self.command.env_remove(v),

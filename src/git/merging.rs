@@ -45,7 +45,8 @@ impl At {
     /// A call as the user would make it there. The main worktree is found as git finds it, so that hooks see what they
     /// always see; in any other nothing inside decides which repository is meant.
     fn call(&self, repo: &Repo, args: &[&str]) -> Call {
-        let call = Call::user_visible(&self.path, ["-c", "gc.auto=0", "-c", "maintenance.auto=false"].iter().chain(args));
+        let call =
+            Call::user_visible(&self.path, ["-c", "gc.auto=0", "-c", "maintenance.auto=false"].iter().chain(args));
         let mut call = call.as_person();
         if let Some((name, value)) = &self.mark {
             call = call.env(name, value);
@@ -68,7 +69,8 @@ impl At {
                 let said = String::from_utf8_lossy(&out.stderr).into_owned();
                 // Of a merge that stops git tells on standard output.
                 let failed = || {
-                    let stderr = if out.stderr.trim_ascii().is_empty() { out.stdout.clone() } else { out.stderr.clone() };
+                    let stderr =
+                        if out.stderr.trim_ascii().is_empty() { out.stdout.clone() } else { out.stderr.clone() };
                     super::command::failed(shown, &std::process::Output { stderr, ..out.clone() }, Some(&self.path))
                 };
                 (said, if out.status.success() { Ok(()) } else { Err(failed()) })
@@ -138,9 +140,9 @@ impl At {
         for (path, delta) in &changes.files {
             let (None, Some(new)) = (&delta.old, &delta.new) else { continue };
             let parents = Path::new(OsStr::from_bytes(path)).ancestors().skip(1).filter(|a| !a.as_os_str().is_empty());
-            let above = parents.map(|a| a.as_os_str().as_bytes().to_vec()).find(|a| {
-                !changes.files.contains_key(a) && file(a).symlink_metadata().is_ok_and(|m| !m.is_dir())
-            });
+            let above = parents
+                .map(|a| a.as_os_str().as_bytes().to_vec())
+                .find(|a| !changes.files.contains_key(a) && file(a).symlink_metadata().is_ok_and(|m| !m.is_dir()));
             if let Some(above) = above {
                 out.push(above);
                 continue;
@@ -180,7 +182,8 @@ impl At {
                 let _ = std::fs::remove_file(&squash);
             }
             Index::Other if insist => {
-                let (_, result) = self.change(repo, self.neutral(repo, &["reset", "--quiet", "--merge", &old.0]), "reset --merge");
+                let (_, result) =
+                    self.change(repo, self.neutral(repo, &["reset", "--quiet", "--merge", &old.0]), "reset --merge");
                 result?;
                 let _ = std::fs::remove_file(&squash);
             }
@@ -252,14 +255,9 @@ impl At {
     }
 
     /// Files that a killed git had begun to write, where the index still has what was before.
-    fn files_back(
-        &self,
-        repo: &Repo,
-        objects: &Objects,
-        changes: &ChangeSet,
-        keep: &BTreeSet<Vec<u8>>,
-    ) -> Result<()> {
-        let out = self.neutral(repo, &["diff-files", "--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]).run()?;
+    fn files_back(&self, repo: &Repo, objects: &Objects, changes: &ChangeSet, keep: &BTreeSet<Vec<u8>>) -> Result<()> {
+        let out =
+            self.neutral(repo, &["diff-files", "--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]).run()?;
         let differs: BTreeSet<&[u8]> = out.split(|b| *b == 0).collect();
         let mut again = Vec::new();
         for (path, delta) in changes.files.iter().filter(|(p, _)| !keep.contains(*p)) {

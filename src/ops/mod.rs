@@ -9,6 +9,7 @@ pub mod commands;
 pub mod create;
 pub mod doctor;
 pub mod executable;
+pub mod expire;
 pub mod flags;
 pub mod hold;
 pub mod hooks;

@@ -3,8 +3,8 @@
 //! One branch by its full name and nothing else goes: no note, no reference of ours, never by force.
 
 use super::inventory::{Agent, Inventory};
-use super::land::plan::{self, Why};
 use super::land::message;
+use super::land::plan::{self, Why};
 use super::{Context, Error, Loaded, Result, report, typed};
 use crate::git::command::{Call, failed};
 use crate::git::{locks, refs};
@@ -149,7 +149,9 @@ fn program(ctx: &Context, loaded: &Loaded, remote: &str, branch: &str, base: &st
     let found = known.into_iter().find(|name| is_on_path(name));
     let argv: &[&str] = match found {
         Some("gh") => &["gh", "pr", "create", "--head", branch, "--base", base, "--title", title, "--body-file", "-"],
-        Some(_) => &["glab", "mr", "create", "--yes", "--source-branch", branch, "--target-branch", base, "--title", title],
+        Some(_) => {
+            &["glab", "mr", "create", "--yes", "--source-branch", branch, "--target-branch", base, "--title", title]
+        }
         None => {
             return Err(Error::refused(
                 "neither 'gh' nor 'glab' is there to open a request",
@@ -197,7 +199,12 @@ fn refused(ctx: &Context, p: &Planned, stderr: &str, words: &str) -> Result<Why>
     let behind = ["non-fast-forward", "fetch first"].iter().any(|w| stderr.contains(w));
     let hint = there.filter(|_| behind).map(|there| {
         let lease = format!("--force-with-lease={short}:{:.12}", there.0);
-        format!("where it was rebased: 'git push {} {} {}'", shell_word(&lease), shell_word(&p.remote), shell_word(short))
+        format!(
+            "where it was rebased: 'git push {} {} {}'",
+            shell_word(&lease),
+            shell_word(&p.remote),
+            shell_word(short)
+        )
     });
     Ok(Why::new(format!("'{}' was not pushed: {words}", p.name), hint))
 }

@@ -51,15 +51,28 @@ fn a_branch_lands_with_a_message_a_note_an_event_and_its_environment_goes() {
     let undo = out.stderr.lines().find_map(|l| l.strip_prefix("undo: ")).unwrap().to_owned();
     assert_eq!(repo.git(&["rev-list", "--parents", "-1", "HEAD"]), format!("{} {old} {tip}", repo.tip("HEAD")));
     let message = repo.git(&["log", "-1", "--format=%B"]);
-    for words in ["Merge export: Do export", "* Add a\n* Add b", "2 commits, 2 files +2 -0", "Agent: export", "Assistant: scripted", "Task: "] {
+    for words in [
+        "Merge export: Do export",
+        "* Add a\n* Add b",
+        "2 commits, 2 files +2 -0",
+        "Agent: export",
+        "Assistant: scripted",
+        "Task: ",
+    ] {
         assert!(message.contains(words), "{words}\n{message}");
     }
     assert_eq!(repo.git(&["log", "-1", "--format=%(trailers:key=Agent,valueonly)"]).trim(), "export");
     let note = repo.git(&["log", "-1", "--notes=agents", "--format=%N"]);
-    assert!(note.contains("export: Do export [scripted, succeeded, 2 commits, 2 files +2 -0; landed in main by merge]"), "{note}");
+    assert!(
+        note.contains("export: Do export [scripted, succeeded, 2 commits, 2 files +2 -0; landed in main by merge]"),
+        "{note}"
+    );
     let event = crate::kill::events(&repo).into_iter().find(|e| e.contains("\"kind\":\"landed\"")).unwrap();
     let event: Value = serde_json::from_str(&event).unwrap();
-    assert_eq!((&event["commit"], &event["tip"], &event["style"]), (&json!(repo.tip("HEAD")), &json!(tip), &json!("merge")));
+    assert_eq!(
+        (&event["commit"], &event["tip"], &event["style"]),
+        (&json!(repo.tip("HEAD")), &json!(tip), &json!("merge"))
+    );
     // Work of the checkout's own is as it was.
     assert_eq!((repo.read("README.md"), repo.read("mine.txt")), ("# Edited here\n".into(), "untracked\n".into()));
     assert_eq!(repo.agents(&["status", "--names"]).ok().stdout, "");
@@ -77,9 +90,12 @@ fn a_branch_lands_with_a_message_a_note_an_event_and_its_environment_goes() {
 #[test]
 fn each_style_makes_what_git_would() {
     let env = Env::new();
-    for (style, parents, subject) in
-        [("--merge", 2, "Merge k: Second"), ("--squash", 1, "Second"), ("--ff-only", 1, "Third"), ("--rebase", 1, "Third")]
-    {
+    for (style, parents, subject) in [
+        ("--merge", 2, "Merge k: Second"),
+        ("--squash", 1, "Second"),
+        ("--ff-only", 1, "Third"),
+        ("--rebase", 1, "Third"),
+    ] {
         let repo = env.repo(&style[2..]);
         let k = repo.agent("k");
         for (file, subject) in [("a.txt", "Second"), ("b.txt", "Third")] {
@@ -215,14 +231,17 @@ fn hooks_run_as_git_runs_them_and_one_that_says_no_leaves_nothing() {
         let text = format!("#!/bin/sh\necho {name} >>'{}'\n{script}\n", seen.display());
         env.script_at(&repo.join(".git/hooks").join(name), &text);
     };
-    let names = || std::fs::read_to_string(&seen).unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let names =
+        || std::fs::read_to_string(&seen).unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     agent(&repo, "k", "src/b.txt", "one\n");
     agent(&repo, "l", "l.txt", "l\n");
     repo.write("README.md", "# Dirty\n");
     repo.write("mine.txt", "untracked\n");
     let (before, main) = (status(&repo), repo.tip("HEAD"));
     for (style, first) in [("--merge", "pre-merge-commit"), ("--squash", "pre-commit")] {
-        for (name, script) in [(first, "echo not today >&2; exit 1"), ("commit-msg", "git add -A; echo no such words >&2; exit 1")] {
+        for (name, script) in
+            [(first, "echo not today >&2; exit 1"), ("commit-msg", "git add -A; echo no such words >&2; exit 1")]
+        {
             hook(name, script);
             let out = repo.agents(&["land", style, "k"]).code(128);
             let words = script.split("echo ").nth(1).unwrap().split(" >&2").next().unwrap();
@@ -231,7 +250,10 @@ fn hooks_run_as_git_runs_them_and_one_that_says_no_leaves_nothing() {
             if name != "commit-msg" {
                 untouched(&repo, &before, &main);
             }
-            assert_eq!((repo.tip("HEAD"), repo.read("README.md"), repo.read("mine.txt")), (main.clone(), "# Dirty\n".into(), "untracked\n".into()));
+            assert_eq!(
+                (repo.tip("HEAD"), repo.read("README.md"), repo.read("mine.txt")),
+                (main.clone(), "# Dirty\n".into(), "untracked\n".into())
+            );
             repo.git(&["reset", "--quiet"]);
             std::fs::remove_file(repo.join(".git/hooks").join(name)).unwrap();
         }
@@ -306,7 +328,9 @@ fn whoever_runs_or_is_half_done_does_not_land() {
     half.git(&["bisect", "start"]);
     let good = agent(&repo, "good", "g.txt", "g\n");
     let (before, main) = (status(&repo), repo.tip("HEAD"));
-    for (name, words) in [("busy", "'busy' is running"), ("fresh", "no commit of its own"), ("half", "in the middle of a bisect")] {
+    for (name, words) in
+        [("busy", "'busy' is running"), ("fresh", "no commit of its own"), ("half", "in the middle of a bisect")]
+    {
         let out = repo.agents(&["land", name]).code(1);
         assert!(out.stderr.contains(words), "{out}");
         assert_eq!((status(&repo), repo.tip("HEAD")), (before.clone(), main.clone()));

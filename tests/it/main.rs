@@ -10,14 +10,17 @@
 )]
 
 mod adopt;
+mod clean;
 mod cli;
 mod create;
 mod doctor;
 mod errors;
+mod expire;
 mod faults;
 mod hooks;
 mod kill;
 mod land;
+mod landed;
 mod layers;
 mod layouts;
 mod licences;

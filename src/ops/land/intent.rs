@@ -74,7 +74,9 @@ pub(super) fn alone(ctx: &Context) -> Result<Lock> {
     let run = run(ctx);
     files::ensure_private_dir(&run.dir)?;
     let lock = Lock::take_within(&run.lock_path(), Duration::from_secs(10))?;
-    lock.ok_or_else(|| Error::refused("another 'git agents land' is at work in this repository", "try again when it is done"))
+    lock.ok_or_else(|| {
+        Error::refused("another 'git agents land' is at work in this repository", "try again when it is done")
+    })
 }
 
 impl Intent {
@@ -126,7 +128,9 @@ impl Intent {
             match commit.parents.as_slice() {
                 [first, rest @ ..] if *first == self.old => {
                     let is_it = match self.style {
-                        LandStyle::Squash => rest.is_empty() && self.result(ctx)?.is_some_and(|(_, t)| t == commit.tree),
+                        LandStyle::Squash => {
+                            rest.is_empty() && self.result(ctx)?.is_some_and(|(_, t)| t == commit.tree)
+                        }
                         _ => rest == std::slice::from_ref(&self.tip),
                     };
                     return Ok(is_it.then_some(at));
@@ -199,7 +203,10 @@ pub fn heal(ctx: &Context, held: &Held, reg: &Registration) -> Result<()> {
             let changes = changes::between(store.objects(), &intent.old, &tree)?;
             at.back(ctx.repo(), store.objects(), &intent.old, &changes, &intent.keep, false).map_err(|e| {
                 let place = at.path.display();
-                Error::refused(format!("'{}' in '{place}': {e}", short_ref(&intent.base)), format!("git -C {place} status"))
+                Error::refused(
+                    format!("'{}' in '{place}': {e}", short_ref(&intent.base)),
+                    format!("git -C {place} status"),
+                )
             })?;
         }
     }

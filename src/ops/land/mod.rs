@@ -105,7 +105,13 @@ pub struct Landed {
 }
 
 /// Lands what is planned, in its order; stops at the first that does not go. What landed before stays landed.
-pub fn land(ctx: &Context, plan: Plan, o: &Options<'_>, signals: &Signals, tell: &mut Tell<'_>) -> Result<Vec<Outcome>> {
+pub fn land(
+    ctx: &Context,
+    plan: Plan,
+    o: &Options<'_>,
+    signals: &Signals,
+    tell: &mut Tell<'_>,
+) -> Result<Vec<Outcome>> {
     let _alone = intent::alone(ctx)?;
     let mut out: Vec<Outcome> = Vec::new();
     let mut stopped: Option<String> = None;
@@ -158,7 +164,10 @@ pub fn would(ctx: &Context, plan: &Plan, style: LandStyle, loaded: &Loaded) -> R
     }
     out.extend(plan.kept.iter().map(|(name, why)| Outcome { name: name.0.clone(), end: End::Kept(why.clone()) }));
     let stays = || Some("nothing was done".to_owned());
-    let already = plan.already.iter().map(|name| Outcome { name: name.0.clone(), end: End::Already { removed: false, stays: stays() } });
+    let already = plan
+        .already
+        .iter()
+        .map(|name| Outcome { name: name.0.clone(), end: End::Already { removed: false, stays: stays() } });
     out.extend(already);
     Ok(out)
 }
@@ -314,7 +323,9 @@ fn trial<'a>(
         }
         match merge::all(&store, Some(old), &[(old.clone(), tip.clone())])?.pop() {
             Some(Merge::Clean(tree)) => tree,
-            _ => return Ok(Err(End::Kept(Why::new(format!("whether '{name}' merges with '{base}' is unknown"), None)))),
+            _ => {
+                return Ok(Err(End::Kept(Why::new(format!("whether '{name}' merges with '{base}' is unknown"), None))));
+            }
         }
     };
     let changes = changes::between(store.objects(), old, &result)?;
@@ -348,7 +359,11 @@ impl Landing<'_> {
         let files = at.in_the_way(self.store.objects(), &self.changes);
         if !files.is_empty() {
             let files: Vec<String> = files.iter().map(|f| safe_path(f)).collect();
-            let why = format!("'{}' did not land: untracked in '{place}' and in its way: {}", self.name(), plan::list(&files));
+            let why = format!(
+                "'{}' did not land: untracked in '{place}' and in its way: {}",
+                self.name(),
+                plan::list(&files)
+            );
             return Ok(Some(End::Kept(Why::new(why, Some("move them away first".into())))));
         }
         Ok(None)
@@ -377,9 +392,13 @@ impl Landing<'_> {
             round.order(&self.old, std::slice::from_ref(&side), &[], &|_| 0).pop().and_then(|s| s.tree)
         };
         let Some(tree) = tree else {
-            return Ok(Some(End::Kept(Why::new(format!("'{}' cannot be tested: its tree is unknown", self.name()), None))));
+            return Ok(Some(End::Kept(Why::new(
+                format!("'{}' cannot be tested: its tree is unknown", self.name()),
+                None,
+            ))));
         };
-        let commit = || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
+        let commit =
+            || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
         let at = Tree { tree: &tree, base: &self.step.base, commit: &commit };
         let tested = verify(self.ctx, check, at, signals, &mut |m| {
             if let Making::Warning(w) = m {
@@ -407,7 +426,9 @@ impl Landing<'_> {
                         let path = at.path.to_string_lossy();
                         format!("git -C {} reset --keep {:.12}", shell_word(&path), self.old.0)
                     }
-                    None => format!("git update-ref {} {:.12} {:.12}", shell_word(&self.step.base), self.old.0, commit.0),
+                    None => {
+                        format!("git update-ref {} {:.12} {:.12}", shell_word(&self.step.base), self.old.0, commit.0)
+                    }
                 };
                 let base = self.base().to_owned();
                 End::Landed(Landed { base, commit, undo, removed: false, stays: None })
@@ -483,7 +504,8 @@ impl Landing<'_> {
                 let path = naming::place(self.ctx, &wish)?;
                 let plan = super::plan::run_plan(self.ctx, loaded, &ApprovedPlan::nothing(), path.clone(), None)?;
                 let scratch = Scratch::make(self.ctx, &name, path, &plan, &|| Ok(self.old.clone()), &mut |_| {})?;
-                let at = At { path: scratch.path().to_owned(), admin: scratch.admin()?, branch: "HEAD".into(), mark: None };
+                let at =
+                    At { path: scratch.path().to_owned(), admin: scratch.admin()?, branch: "HEAD".into(), mark: None };
                 run(&at)?;
                 Ok(forward_unchecked_out(repo, &self.step.base, &at.head(repo)?)?)
             }
