@@ -49,8 +49,7 @@ start      demo        the whole journey on a throw-away repository
            adopt       takes an existing worktree or branch under management
 meanwhile  status      who does what, who needs you (also plain 'git agents')
            show, logs  everything about one; a readable transcript
-           attach      sit down in its place
-           send        one more message to its session
+           attach, send  sit down in its place; one more message to its session
            wait        look on until all are settled
            stop, retry end runs; run tasks again
            overlap     who changes things that meet, and how badly
@@ -58,8 +57,7 @@ its place  path, exec  its directory; a command, or a shell, in it
 decide     report      what came out
            sync, land, push  rebases on the base; brings into it; publishes
 tidy up    rm, restore removes environments, into the trash; brings them back
-           clean       removes what has landed; says why the rest stays
-           doctor      what is wrong, and what mends it
+           clean, doctor   removes what has landed; what is wrong, what mends it
 set up     hooks       git hooks that tidy up and remind after a merge
            trust       approves the commands of .git-agents.toml
            shell-init  the function 'agents' for bash, zsh or fish
