@@ -24,6 +24,8 @@ pub(super) fn part(command: &Command) -> Part {
         | Command::Send(_)
         | Command::Stop(_)
         | Command::Retry(_)
+        | Command::Land(_)
+        | Command::Sync(_)
         | Command::Rm(_)
         | Command::Clean(_)
         | Command::Restore(_)

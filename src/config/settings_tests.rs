@@ -111,6 +111,7 @@ const OTHER: &[(&str, &str)] = &[
     ("agents.checkConflict", "deny"),
     ("agents.watchPoll", "true"),
     ("agents.remind", "false"),
+    ("agents.autoSync", "true"),
     ("agents.sign", "yes"),
     ("agents.envAllow", "PATH LC_*"),
     ("agents.captureMaxFile", "1MiB"),

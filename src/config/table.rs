@@ -80,6 +80,12 @@ settings! {
         "whether '--watch' looks every few seconds instead of being told by the system: for disks that tell nothing";
     REMIND: "agents.remind", None, "GIT_AGENTS_REMIND", Some("true"), anywhere,
         "whether a line says how many agents are behind when their base has moved";
+    LAND_STYLE: "agents.landStyle", None, "GIT_AGENTS_LAND_STYLE", Some("merge"), anywhere,
+        "how 'land' brings a branch into its base: 'merge', 'squash', 'rebase' or 'ff-only'";
+    PR_COMMAND: "agents.prCommand", None, "GIT_AGENTS_PR_COMMAND", None, user,
+        "what 'push --pr' runs, a line for the shell; the text comes on its input, AGENTS_BRANCH, AGENTS_BASE, AGENTS_TITLE and AGENTS_REMOTE are set; without it 'gh' or 'glab'";
+    AUTO_SYNC: "agents.autoSync", None, "GIT_AGENTS_AUTO_SYNC", Some("false"), anywhere,
+        "whether the hooks' worker rebases idle agents without uncommitted work or conflicts when their base has moved";
     SIGN: "agents.sign", None, "GIT_AGENTS_SIGN", Some("false"), user,
         "whether commits made for an assistant are signed";
     ENV_ALLOW: "agents.envAllow", None, "GIT_AGENTS_ENV_ALLOW", None, user,

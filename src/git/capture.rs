@@ -6,6 +6,7 @@
 //! are there, the reference appears last, is synced and then walked.
 
 pub mod back;
+mod carry;
 mod stream;
 
 use super::objects::Objects;
@@ -16,6 +17,7 @@ use super::worktree::Entry;
 use super::{Error, Result, refs};
 use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
+pub use carry::Work;
 use gix::index::entry::Flags;
 use serde_json::json;
 use std::collections::BTreeSet;

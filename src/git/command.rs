@@ -121,6 +121,24 @@ impl Call {
         call
     }
 
+    /// As from the caller's own shell: its language for what hooks print, its ways to ask for a password, objects that are
+    /// fetched on demand, `-c` options. git itself still speaks English, and nobody is asked for a message.
+    pub fn as_person(mut self) -> Call {
+        for v in
+            ["GIT_TERMINAL_PROMPT", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH"]
+        {
+            match std::env::var_os(v) {
+                Some(value) => self.command.env(v, value),
+                None => self.command.env_remove(v),
+            };
+        }
+        if let Some(all) = std::env::var_os("LC_ALL") {
+            self.command.env("LANG", all);
+        }
+        self.command.env_remove("LC_ALL").env("LC_MESSAGES", "C");
+        self.with_inherited_config()
+    }
+
     /// `git var NAME` as the user's own settings and the command line have it. The repository's do not count: what is
     /// named there runs, and an assistant can write there.
     pub fn users_program(name: &str) -> Call {
@@ -211,6 +229,14 @@ impl Call {
             }
         }
         self
+    }
+
+    /// With `file` as its standard input, which it does not read: a lock that it holds for as long as it lives, however
+    /// long we do.
+    pub fn holding(mut self, file: &std::fs::File) -> Result<Call> {
+        let file = file.try_clone().map_err(Error::NoGit)?;
+        self.command.stdin(Stdio::from(file));
+        Ok(self)
     }
 
     /// Runs to the end; whatever the exit code.

@@ -46,10 +46,10 @@ impl Mark {
         Mark::set(repo, locks.iter().map(|l| repo.common_dir.join(l)).collect())
     }
 
-    /// What a checkout in the worktree with the admin directory `admin` may lock.
+    /// What a checkout or a rebase in the worktree with the admin directory `admin` may lock.
     pub fn of_worktree(repo: &Repo, admin: &Path, branch: &str) -> Mark {
-        let mut locks: Vec<PathBuf> =
-            ["index.lock", "HEAD.lock", "ORIG_HEAD.lock", "AUTO_MERGE.lock"].iter().map(|l| admin.join(l)).collect();
+        let of_tree = ["index", "HEAD", "ORIG_HEAD", "AUTO_MERGE", "REBASE_HEAD", "CHERRY_PICK_HEAD"];
+        let mut locks: Vec<PathBuf> = of_tree.iter().map(|l| admin.join(format!("{l}.lock"))).collect();
         locks.extend([format!("{branch}.lock"), "packed-refs.lock".to_owned()].map(|l| repo.common_dir.join(l)));
         Mark::set(repo, locks)
     }

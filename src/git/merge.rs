@@ -55,6 +55,16 @@ pub fn all(store: &Store, base: Option<&Oid>, pairs: &[(Oid, Oid)]) -> Result<Ve
     Ok((0..pairs.len()).map(|i| answers[i % processes].next().unwrap_or_else(missing)).collect())
 }
 
+/// The commits that a rebase of `tip` would pick, in its order: those that `upstream` does not reach, merges left out, and
+/// those left out whose change is in `upstream` already.
+pub fn picks(store: &Store, upstream: &Oid, tip: &Oid) -> Result<Vec<Oid>> {
+    let tree = store.attributes_of(None)?;
+    let range = format!("{upstream}...{tip}");
+    let args = ["rev-list", "--reverse", "--topo-order", "--no-merges", "--right-only", "--cherry-pick", &range, "--"];
+    let text = store.call(&tree, &args).text()?;
+    Ok(text.lines().filter_map(Oid::parse).collect())
+}
+
 /// All of `pairs`, with a new process after each that died.
 fn to_the_end(store: &Store, tree: &Path, pairs: &[(Oid, Oid)]) -> Result<Vec<Merge>> {
     let mut verdicts = Vec::with_capacity(pairs.len());

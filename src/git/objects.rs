@@ -131,6 +131,20 @@ impl Objects {
         Ok(Some(Commit { id: id.clone(), tree, parents, subject, time }))
     }
 
+    /// The content of the file at `path` in a commit, exact bytes; `None` where it has no file there.
+    pub fn blob_at(&self, commit: &Oid, path: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut at = commit.clone();
+        let mut names = path.split(|b| *b == b'/').peekable();
+        while let Some(name) = names.next() {
+            let is_last = names.peek().is_none();
+            match self.tree(&at)?.into_iter().find(|e| e.name == name && e.is_tree != is_last) {
+                Some(e) => at = e.id,
+                None => return Ok(None),
+            }
+        }
+        self.blob(&at)
+    }
+
     /// The whole message of a commit.
     pub fn message(&self, id: &Oid) -> Result<String> {
         let repo = self.local();

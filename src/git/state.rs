@@ -250,6 +250,14 @@ impl State {
         self.edit_notes(held, PEOPLE, &edits)
     }
 
+    /// The lines for people on a commit.
+    pub fn people_say(&self, commit: &Oid) -> Result<String> {
+        let (_, Some(tip)) = self.notes_tip(PEOPLE)? else { return Ok(String::new()) };
+        let note = self.objects.note(&tip, &commit.0)?;
+        let bytes = note.map(|b| self.objects.blob(&b)).transpose()?.flatten().unwrap_or_default();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// What is known of a tree that was tested in the way `digest` says.
     pub fn verdict(&self, tree: &Oid, digest: &str) -> Result<Option<Verdict>> {
         let (_, Some(tip)) = self.notes_tip(TESTS)? else { return Ok(None) };

@@ -83,7 +83,7 @@ pub fn resolve(ctx: &Context, asked: Option<&str>) -> Result<Base> {
 }
 
 /// The upstream of a branch and its commit, where that is strictly ahead of `commit`.
-fn upstream_ahead(ctx: &Context, branch: &str, commit: &Oid) -> Result<Option<(String, Oid)>> {
+pub(super) fn upstream_ahead(ctx: &Context, branch: &str, commit: &Oid) -> Result<Option<(String, Oid)>> {
     let repo = ctx.repo();
     let short = crate::model::task::short_ref(branch);
     if crate::git::config_file::read(&repo.common_dir)?.value("branch", Some(short), "merge").is_none() {

@@ -101,7 +101,11 @@ impl Inventory {
                 .filter(|e| identity::has_token(e, &reg))
                 .map(|e| (*e).clone());
             let run = RunDir::of(&ctx.state, &reg.id);
-            let record = stand(&run, journal.get(&reg.id), task.assistant.is_some())?;
+            // Its lock is held by a sync then, which is no run.
+            let record = match super::sync::is_under_way(&reg) {
+                true => run.exit(),
+                false => stand(&run, journal.get(&reg.id), task.assistant.is_some())?,
+            };
             // `branch -m`: what the registered worktree has checked out counts when the recorded name is gone.
             let mut branch = reg.branch.clone();
             if !refs.contains_key(&branch)
@@ -376,6 +380,12 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
                 "its adoption was cut short; 'git agents adopt' again goes on, 'git agents rm {name}' takes it back"
             ));
         }
+        Some(super::land::intent::DOING) if !super::land::intent::is_under_way(ctx) => {
+            findings.push("its landing was cut short; the next command that writes brings it to one side".to_owned())
+        }
+        Some(_) if !live && super::sync::is_under_way(&a.reg) => {
+            findings.push("its sync was cut short; the next command that changes anything brings it to an end".into());
+        }
         None if !live && a.record.is_none() && setup_cut_short(a) => {
             let name = a.reg.name.typed();
             findings.push(format!(
@@ -415,7 +425,9 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
         findings.push(format!("its history cannot be read: {e}"));
         (None, None)
     });
-    let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed)).is_some();
+    // What came onto the branch since is not in the base.
+    let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed));
+    let noted = noted.is_some_and(|e| e.text("tip").is_none_or(|t| a.tip.as_ref().is_some_and(|tip| tip.0 == t)));
     let branch_state = own.as_ref().map(|own| {
         if landing.commit().is_some() || (noted && *landing == Landing::Open) {
             BranchState::Landed

@@ -6,7 +6,7 @@
 
 use super::inventory::{Agent, Inventory, head_commit};
 use super::overlap::{Look, Round};
-use super::{Context, Result, clean, landed};
+use super::{Context, Result, clean, landed, sync};
 use crate::config::Flags;
 use crate::git::status::Place;
 use crate::git::worktree::Link;
@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Shows where those who are behind meet the base.
-const NEXT: &str = "git agents overlap";
+/// Brings those who are behind on the base, and says why not.
+const NEXT: &str = "git agents sync --all";
 /// Lines that wait at most.
 const WAITING: usize = 20;
 
@@ -49,8 +49,14 @@ fn seen(ctx: &Context) -> BTreeMap<String, Oid> {
 /// Whether a base is not where it was at the last look.
 pub fn has_moved(ctx: &Context) -> bool {
     let seen = seen(ctx);
-    let Ok((all, _)) = ctx.state.registrations() else { return false };
-    all.iter().any(|r| crate::git::refs::read(ctx.repo(), &r.base).is_ok_and(|now| now.as_ref() != seen.get(&r.base)))
+    tips(ctx).iter().any(|(base, now)| now.as_ref() != seen.get(base))
+}
+
+/// Where the bases are now.
+fn tips(ctx: &Context) -> BTreeMap<String, Option<Oid>> {
+    let all = ctx.state.registrations().map(|(all, _)| all).unwrap_or_default();
+    let tip = |base: String| Some((base.clone(), crate::git::refs::read(ctx.repo(), &base).ok()?));
+    all.into_iter().filter_map(|r| tip(r.base)).collect()
 }
 
 /// One line for each base that has moved since the last look and left somebody behind. Looks at no tip twice.
@@ -145,6 +151,36 @@ fn line(base: &str, behind: &[&Agent], conflicts: Option<(Vec<String>, usize)>) 
     format!("{out}; {NEXT}")
 }
 
+/// Rebases whoever is idle on the base as it is now, where that was asked for once and for all. A line for each.
+fn follow(ctx: &Context) -> Result<Vec<String>> {
+    let loaded = ctx.settings(&Flags::default())?;
+    if !loaded.settings.auto_sync || ctx.state.lock_trouble().is_some() {
+        return Ok(Vec::new());
+    }
+    let approved = super::plan::approved(ctx, &loaded.project).map(|p| p.throw_away().to_vec()).unwrap_or_default();
+    let options = sync::Options {
+        unasked: true,
+        throw_away: [loaded.settings.throw_away, approved].concat(),
+        capture_max_file: loaded.settings.capture_max_file,
+        ..sync::Options::default()
+    };
+    let inv = Inventory::read(ctx)?;
+    let names = sync::order(&inv, inv.agents.iter().map(|a| a.reg.name.0.clone()).collect());
+    let mut lines = Vec::new();
+    for name in names {
+        match sync::sync(ctx, &name, &options) {
+            Ok(sync::Outcome::Synced(s)) => {
+                let undo = s.undo.map(|u| format!("; undo: {u}")).unwrap_or_default();
+                lines.push(format!("'{name}' was rebased on '{}' by itself{undo}", s.on));
+            }
+            Ok(sync::Outcome::Failed(kept)) => lines.push(kept.why),
+            Ok(_) => {}
+            Err(e) => tracing::debug!(name, error = %e, "not synced"),
+        }
+    }
+    Ok(lines)
+}
+
 /// Keeps lines for the next command to show.
 fn leave(common_dir: &Path, lines: &[String]) -> Result<()> {
     if lines.is_empty() {
@@ -179,9 +215,16 @@ pub fn work(ctx: &Context) -> Result<()> {
     while mark.exists() {
         let Some(lock) = Lock::try_take(&dir.join("worker.lock"))? else { return Ok(()) };
         while std::fs::remove_file(&mark).is_ok() {
+            let before = tips(ctx);
             let done = clean::pass(ctx, &clean::How::default());
             let mut lines = done.map(|d| d.lines()).unwrap_or_default();
-            lines.extend(remind(ctx, Duration::from_secs(30)).unwrap_or_default());
+            lines.extend(follow(ctx).unwrap_or_default());
+            if tips(ctx).iter().all(|(base, now)| before.get(base) == Some(now)) {
+                lines.extend(remind(ctx, Duration::from_secs(30)).unwrap_or_default());
+            } else {
+                // Whom to remind is known once they have been followed.
+                files::write_atomic(&mark, b"")?;
+            }
             leave(&ctx.repo().common_dir, &lines)?;
         }
         lock.remove();

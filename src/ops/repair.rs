@@ -2,7 +2,7 @@
 
 use super::record::{RunDir, to_event};
 use super::remove::{self, entries};
-use super::{Context, Error, Result, restore, unfinished};
+use super::{Context, Error, Result, restore, sync, unfinished};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, sterile, worktree};
 use crate::model::agent::Name;
@@ -35,6 +35,8 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
         let done = match r.doing.as_deref() {
             Some("remove") => finish_removal(ctx, held, &r),
             Some("restore") => finish_restoring(ctx, held, &r),
+            Some(super::land::intent::DOING) => super::land::intent::heal(ctx, held, &r),
+            _ if sync::is_under_way(&r) => sync::finish_cut_short(ctx, held, &r),
             _ => Ok(()),
         };
         if let Err(e) = done {
@@ -96,15 +98,17 @@ fn heal_temporaries(ctx: &Context) {
         }
     }
     super::trash::folders(ctx).iter().for_each(|dir| files::heal(dir));
-    for dir in ["slots", "cache", "run"] {
+    for dir in ["slots", "cache", "run", "landing"] {
         files::heal(&agents.join(dir));
     }
 }
 
-/// Repairs only where a removal or its taking back was cut short: for commands that look at names and places before they
+/// Repairs only where a removal, its taking back or a sync was cut short: for commands that look at names and places before they
 /// take the lock for good.
 pub fn if_needed(ctx: &Context) -> Result<()> {
-    let cut_short = |r: &Registration| matches!(r.doing.as_deref(), Some("remove" | "restore"));
+    let cut_short = |r: &Registration| {
+        matches!(r.doing.as_deref(), Some("remove" | "restore" | super::land::intent::DOING)) || sync::is_under_way(r)
+    };
     if ctx.state.registrations()?.0.iter().any(cut_short) {
         let held = ctx.state.lock()?;
         let _ = repair(ctx, &held)?;

@@ -162,6 +162,9 @@ fn start_fresh(ctx: &Context, reg: &Registration, max_file: u64) -> Result<()> {
 /// Ends the run of an agent: asked of its supervisor, or, where that is gone, done to what it left. Whether there was
 /// anything to end.
 pub fn stop(ctx: &Context, a: &Agent) -> Result<bool> {
+    if super::sync::is_under_way(&a.reg) && a.run.is_alive()? {
+        return Err(Error::refused(format!("'{}' is being synced", a.reg.name), "wait a moment, then try again"));
+    }
     if a.run.is_alive()? {
         files::write_atomic(&a.run.file("stop"), b"stop\n")?;
         if let Some(address) = &a.run.address() {

@@ -8,10 +8,12 @@ pub mod demo;
 pub mod doctor;
 pub mod exec;
 pub mod hooks;
+pub mod land;
 pub mod logs;
 pub mod new;
 pub mod overlap;
 pub mod path;
+pub mod push;
 pub mod report;
 pub mod restore;
 pub mod retry;
@@ -22,6 +24,7 @@ pub mod shell_init;
 pub mod show;
 pub mod status;
 pub mod stop;
+pub mod sync;
 pub mod trust;
 pub mod wait;
 
@@ -93,7 +96,9 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
-        "rm" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" => schemars::schema_for!(Results),
+        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "sync" => {
+            schemars::schema_for!(Results)
+        }
         other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),
     };
     let text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
@@ -110,6 +115,17 @@ pub fn refuse_inside(nested: bool, what: &str) -> Result<(), CliError> {
         ));
     }
     Ok(())
+}
+
+/// Refuses what only a person decides.
+pub fn refuse_assistant(what: &str) -> Result<(), CliError> {
+    match std::env::var_os("AGENTS_NAME") {
+        None => Ok(()),
+        Some(_) => Err(CliError::refused(
+            format!("'{what}' was called inside an agent"),
+            "a person decides that, from their own checkout",
+        )),
+    }
 }
 
 /// The names that `words` mean; with none: those of `batch`, of `all`, or an error.

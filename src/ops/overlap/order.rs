@@ -1,9 +1,11 @@
 //! The order in which landing stops least, tried by real merges: each on the result of those before.
 
-use super::{Result, Round};
-use crate::git::merge::Merge;
+use super::Round;
+use crate::git::merge::{self, Merge};
+use crate::git::objects::Commit;
 use crate::model::agent::Oid;
-use crate::model::overlap::{Pair, Side, Step, landing_order, same_group};
+use crate::model::overlap::{Pair, Side, SideKind, Step, landing_order, same_group};
+use crate::ops::{Error, Result};
 
 /// So often a side that stops though it merges with each of the others is tried before them.
 const TRIES: usize = 4;
@@ -77,6 +79,59 @@ impl Round<'_> {
     /// Nobody lands it: no reference names it.
     pub fn give(&self, tree: &Oid, parents: &[Oid]) -> Result<Oid> {
         Ok(self.store.give(&self.ctx.state.objects, tree, parents)?)
+    }
+
+    /// What picking `commit` onto `at` says, with the attributes of `onto`; where it is clean, the commit it would make,
+    /// on `at`. All of it in the private store.
+    pub(in crate::ops) fn pick(&self, onto: &Oid, at: &Oid, commit: &Oid) -> Result<(Merge, Option<Oid>)> {
+        let (at, commit) = (self.read_commit(at)?, self.read_commit(commit)?);
+        let Some(parent) = commit.parents.first() else {
+            return Ok((Merge::Unknown("it begins a history of its own".into()), None));
+        };
+        let parent = self.read_commit(parent)?.tree;
+        if parent == at.tree {
+            // Nothing to combine: git takes it as it is.
+            let next = self.store.commit(&commit.tree, std::slice::from_ref(&at.id))?;
+            return Ok((Merge::Clean(commit.tree), Some(next)));
+        }
+        // The three trees as commits of their own: git 2.39 takes no merge base from outside.
+        let below = self.store.commit(&parent, &[])?;
+        let ours = self.store.commit(&at.tree, std::slice::from_ref(&below))?;
+        let theirs = self.store.commit(&commit.tree, &[below])?;
+        let both = [("the base", &ours), ("it", &theirs)].map(|(n, c)| Side::at(n, SideKind::Branch, None, c.clone()));
+        let merge = self.ask(onto, &[(ours, theirs)]).pop().unwrap_or(Merge::Unknown("it was not asked".into()));
+        let Merge::Clean(tree) = &merge else { return Ok((merge, None)) };
+        if let Some(why) = self.judge(onto, &both, &[(0, 1)]).pop().and_then(|p| p.unknown) {
+            return Ok((Merge::Unknown(why), None));
+        }
+        let next = self.store.commit(tree, std::slice::from_ref(&at.id))?;
+        Ok((merge, Some(next)))
+    }
+
+    /// The tree of a commit, of the repository or of the round.
+    pub(in crate::ops) fn tree(&self, commit: &Oid) -> Result<Oid> {
+        Ok(self.read_commit(commit)?.tree)
+    }
+
+    /// Whether a commit changes nothing.
+    pub(in crate::ops) fn is_empty(&self, commit: &Oid) -> Result<bool> {
+        let commit = self.read_commit(commit)?;
+        commit.parents.first().map_or(Ok(false), |p| Ok(self.tree(p)? == commit.tree))
+    }
+
+    /// Paths that differ between two commits, of the repository or of the round.
+    pub(in crate::ops) fn changed_paths(&self, from: &Oid, to: &Oid) -> Result<Vec<Vec<u8>>> {
+        Ok(self.store.objects().changed_paths(from, to)?)
+    }
+
+    fn read_commit(&self, id: &Oid) -> Result<Commit> {
+        let missing = || Error::refused(format!("commit {} is missing", id.short()), "git fsck");
+        self.store.objects().commit(id)?.ok_or_else(missing)
+    }
+
+    /// The commits that a rebase of `tip` would pick.
+    pub(in crate::ops) fn picks(&self, upstream: &Oid, tip: &Oid) -> Result<Vec<Oid>> {
+        Ok(merge::picks(&self.store, upstream, tip)?)
     }
 
     /// The merge, and the commit that landing would make.

@@ -1,0 +1,657 @@
+//! Landing: what comes into the base, how, and what stays as it was where it does not.
+
+use crate::kill::{Case, Lab, content, sweep, sweep_gits};
+use crate::support::{Env, Out, Repo, repo_invariants};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// An agent with one commit that writes `file`.
+fn agent<'e>(repo: &Repo<'e>, name: &str, file: &str, text: &str) -> Repo<'e> {
+    let place = repo.agent(name);
+    place.write(file, text);
+    place.commit(&format!("Write {file}"));
+    place
+}
+
+fn results(out: &Out) -> Vec<(String, String, String)> {
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let all = out.json()["results"].as_array().unwrap().clone();
+    all.iter().map(|r| (text(&r["name"]), text(&r["outcome"]), text(&r["reason"]))).collect()
+}
+
+/// The checkout's status as git tells it, files of ours left out.
+fn status(repo: &Repo<'_>) -> String {
+    repo.git(&["status", "--porcelain=v2", "--branch", "--untracked-files=all"])
+}
+
+/// Nothing of a landing is left: no operation, no note of ours, the agent as it was.
+#[track_caller]
+fn untouched(repo: &Repo<'_>, before: &str, main: &str) {
+    assert_eq!(status(repo), before);
+    assert_eq!(repo.tip("refs/heads/main"), main);
+    assert!(!repo.join(".git/agents/landing/intent.json").exists());
+    for a in repo.status()["agents"].as_array().unwrap() {
+        assert_eq!(a["findings"], json!([]), "{a}");
+    }
+    repo_invariants(repo);
+}
+
+#[test]
+fn a_branch_lands_with_a_message_a_note_an_event_and_its_environment_goes() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.run(&[("export", "WRITE: a.txt: a\nCOMMIT: Add a\nWRITE: b.txt: b\nCOMMIT: Add b")], &["-q"]).ok();
+    repo.write("README.md", "# Edited here\n");
+    repo.write("mine.txt", "untracked\n");
+    let (old, tip) = (repo.tip("HEAD"), repo.tip("agents/export"));
+    let out = repo.agents(&["land", "export"]).ok();
+    assert!(out.stdout.is_empty(), "{out}");
+    assert!(out.stderr.contains("'export' landed in 'main' (merge, "), "{out}");
+    assert!(out.stderr.contains("its environment is in the trash"), "{out}");
+    let undo = out.stderr.lines().find_map(|l| l.strip_prefix("undo: ")).unwrap().to_owned();
+    assert_eq!(repo.git(&["rev-list", "--parents", "-1", "HEAD"]), format!("{} {old} {tip}", repo.tip("HEAD")));
+    let message = repo.git(&["log", "-1", "--format=%B"]);
+    for words in [
+        "Merge export: Do export",
+        "* Add a\n* Add b",
+        "2 commits, 2 files +2 -0",
+        "Agent: export",
+        "Assistant: scripted",
+        "Task: ",
+    ] {
+        assert!(message.contains(words), "{words}\n{message}");
+    }
+    assert_eq!(repo.git(&["log", "-1", "--format=%(trailers:key=Agent,valueonly)"]).trim(), "export");
+    let note = repo.git(&["log", "-1", "--notes=agents", "--format=%N"]);
+    assert!(
+        note.contains("export: Do export [scripted, succeeded, 2 commits, 2 files +2 -0; landed in main by merge]"),
+        "{note}"
+    );
+    let event = crate::kill::events(&repo).into_iter().find(|e| e.contains("\"kind\":\"landed\"")).unwrap();
+    let event: Value = serde_json::from_str(&event).unwrap();
+    assert_eq!(
+        (&event["commit"], &event["tip"], &event["style"]),
+        (&json!(repo.tip("HEAD")), &json!(tip), &json!("merge"))
+    );
+    // Work of the checkout's own is as it was.
+    assert_eq!((repo.read("README.md"), repo.read("mine.txt")), ("# Edited here\n".into(), "untracked\n".into()));
+    assert_eq!(repo.agents(&["status", "--names"]).ok().stdout, "");
+    assert!(!repo.has("refs/heads/agents/export"));
+    repo_invariants(&repo);
+    // And back again.
+    let mut sh = env.command("sh", repo.path());
+    sh.args(["-c", &undo]);
+    crate::support::env::run(sh, b"").ok();
+    assert_eq!((repo.tip("HEAD"), repo.tip("agents/export")), (old, tip));
+    assert_eq!(repo.read("README.md"), "# Edited here\n");
+    assert_eq!(repo.agents(&["status", "--names"]).ok().stdout, "export\n");
+}
+
+#[test]
+fn each_style_makes_what_git_would() {
+    let env = Env::new();
+    for (style, parents, subject) in [
+        ("--merge", 2, "Merge k: Second"),
+        ("--squash", 1, "Second"),
+        ("--ff-only", 1, "Third"),
+        ("--rebase", 1, "Third"),
+    ] {
+        let repo = env.repo(&style[2..]);
+        let k = repo.agent("k");
+        for (file, subject) in [("a.txt", "Second"), ("b.txt", "Third")] {
+            k.write(file, "text\n");
+            k.commit(subject);
+        }
+        if style != "--ff-only" {
+            repo.write("base.txt", "moved\n");
+            repo.commit("Moved");
+        }
+        let old = repo.tip("HEAD");
+        repo.write("untracked.txt", "mine\n");
+        let out = repo.agents(&["land", style, "k"]).ok();
+        let line = repo.git(&["rev-list", "--parents", "-1", "HEAD"]);
+        assert_eq!(line.split(' ').count() - 1, parents, "{style}: {out}");
+        assert_eq!(repo.git(&["log", "-1", "--format=%s"]), subject, "{style}");
+        assert!(repo.join("a.txt").exists() && repo.join("b.txt").exists() && repo.join("untracked.txt").exists());
+        let count = repo.git(&["rev-list", "--count", "--first-parent", &format!("{old}..HEAD")]);
+        assert_eq!(count, if style.ends_with("ge") || style == "--squash" { "1" } else { "2" }, "{style}");
+        assert_eq!(repo.agents(&["status", "--names"]).ok().stdout, "", "{style}: {out}");
+        assert_eq!(repo.git(&["status", "--porcelain"]), "?? untracked.txt");
+        repo_invariants(&repo);
+    }
+}
+
+#[test]
+fn the_style_that_is_set_counts_and_a_typing_error_in_it_is_named() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    agent(&repo, "k", "a.txt", "a\n");
+    repo.set("agents.landStyle", "squish");
+    let out = repo.agents(&["land", "k"]).code(128);
+    assert!(out.stderr.contains("'squish'") && out.stderr.contains("'ff-only'"), "{out}");
+    repo.set("agents.landStyle", "squash");
+    repo.agents(&["land", "-m", "One", "-m", "Two", "k"]).ok();
+    assert_eq!(repo.git(&["log", "-1", "--format=%P%n%B"]), format!("{}\nOne\n\nTwo", repo.tip("HEAD~1")));
+    for args in [&["land", "--ff-only", "-m", "x", "k"][..], &["land", "--merge", "--squash", "k"], &["land"]] {
+        repo.agents(args).code(129);
+    }
+}
+
+#[test]
+fn a_conflict_is_kept_with_its_paths_and_nothing_was_touched() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let k = repo.agent("k");
+    k.write("src/b.txt", "one\nTWO\nthree\n");
+    k.commit("Mine");
+    repo.write("src/b.txt", "one\n2\nthree\n");
+    repo.commit("Yours");
+    repo.write("README.md", "# Dirty\n");
+    let (before, main) = (status(&repo), repo.tip("HEAD"));
+    for style in ["--merge", "--squash", "--rebase"] {
+        let out = repo.agents(&["land", style, "--json", "k"]).code(1);
+        let all = results(&out);
+        assert!(all[0].1 == "kept" && all[0].2.contains("src/b.txt"), "{style}: {out}");
+        untouched(&repo, &before, &main);
+    }
+    let out = repo.agents(&["land", "--ff-only", "k"]).code(1);
+    assert!(out.stderr.contains("diverged") && out.stderr.contains("git agents sync k"), "{out}");
+    untouched(&repo, &before, &main);
+}
+
+#[test]
+fn a_dirty_checkout_is_refused_exactly_where_git_refuses() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let k = repo.agent("k");
+    k.write("src/b.txt", "one\ntwo\n3\n");
+    k.write("new.txt", "theirs\n");
+    k.commit("Work");
+    repo.write("base.txt", "moved\n");
+    repo.commit("Moved");
+    let main = repo.tip("HEAD");
+    let cases: &[(&str, &dyn Fn())] = &[
+        ("modified", &|| repo.write("src/b.txt", "ONE\ntwo\nthree\n")),
+        ("untracked", &|| repo.write("new.txt", "mine\n")),
+        ("staged elsewhere", &|| {
+            repo.write("README.md", "# Staged\n");
+            repo.git(&["add", "README.md"]);
+        }),
+        ("an untracked file for a directory", &|| repo.write("src/b.txt", "x")),
+    ];
+    for (what, dirty) in cases {
+        dirty();
+        let before = status(&repo);
+        let bytes = content(repo.path());
+        for style in ["--merge", "--squash"] {
+            let out = repo.agents(&["land", style, "k"]);
+            assert!(out.status == 1 || out.status == 128, "{what}: {out}");
+            assert!(out.stderr.contains("'k' did not land"), "{what}: {out}");
+            untouched(&repo, &before, &main);
+            let now = content(repo.path());
+            for (path, node) in bytes.iter().filter(|(p, _)| !p.starts_with(b".git")) {
+                assert_eq!(now.get(path), Some(node), "{what}");
+            }
+            // Git says the same.
+            let git = repo.try_git(&["merge", "--no-edit", "k"]);
+            assert_ne!(git.status, 0, "{what}: {git}");
+        }
+        let dry = repo.agents(&["land", "--dry-run", "k"]).code(1);
+        assert!(dry.stderr.contains("'k' "), "{dry}");
+        repo.git(&["reset", "--hard", "--quiet"]);
+        let _ = std::fs::remove_file(repo.join("new.txt"));
+    }
+    repo.agents(&["land", "k"]).ok();
+}
+
+#[test]
+fn an_ignored_file_in_the_way_is_not_overwritten_without_a_word() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let k = repo.agent("k");
+    k.write("key.secret", "theirs\n");
+    k.git(&["add", "--force", "key.secret"]);
+    k.commit("A key");
+    repo.write("key.secret", "mine, and nowhere else\n");
+    let (before, main) = (status(&repo), repo.tip("HEAD"));
+    for style in ["--merge", "--squash", "--ff-only"] {
+        let out = repo.agents(&["land", style, "k"]).code(1);
+        assert!(out.stderr.contains("in its way: key.secret"), "{out}");
+        untouched(&repo, &before, &main);
+        assert_eq!(repo.read("key.secret"), "mine, and nowhere else\n");
+    }
+}
+
+#[test]
+fn hooks_run_as_git_runs_them_and_one_that_says_no_leaves_nothing() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let seen = env.root().join("seen");
+    let hook = |name: &str, script: &str| {
+        let text = format!("#!/bin/sh\necho {name} >>'{}'\n{script}\n", seen.display());
+        env.script_at(&repo.join(".git/hooks").join(name), &text);
+    };
+    let names =
+        || std::fs::read_to_string(&seen).unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    agent(&repo, "k", "src/b.txt", "one\n");
+    agent(&repo, "l", "l.txt", "l\n");
+    repo.write("README.md", "# Dirty\n");
+    repo.write("mine.txt", "untracked\n");
+    let (before, main) = (status(&repo), repo.tip("HEAD"));
+    for (style, first) in [("--merge", "pre-merge-commit"), ("--squash", "pre-commit")] {
+        for (name, script) in
+            [(first, "echo not today >&2; exit 1"), ("commit-msg", "git add -A; echo no such words >&2; exit 1")]
+        {
+            hook(name, script);
+            let out = repo.agents(&["land", style, "k"]).code(128);
+            let words = script.split("echo ").nth(1).unwrap().split(" >&2").next().unwrap();
+            assert!(out.stderr.contains(words) && out.stderr.contains("'k' did not land"), "{out}");
+            assert!(names().contains(&name.to_owned()));
+            if name != "commit-msg" {
+                untouched(&repo, &before, &main);
+            }
+            assert_eq!(
+                (repo.tip("HEAD"), repo.read("README.md"), repo.read("mine.txt")),
+                (main.clone(), "# Dirty\n".into(), "untracked\n".into())
+            );
+            repo.git(&["reset", "--quiet"]);
+            std::fs::remove_file(repo.join(".git/hooks").join(name)).unwrap();
+        }
+    }
+    let _ = std::fs::remove_file(&seen);
+    for name in ["pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-merge"] {
+        hook(name, "echo heard >&2");
+    }
+    let out = repo.agents(&["land", "k"]).ok();
+    assert_eq!(names(), ["pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-merge"]);
+    assert!(out.stderr.contains("heard"), "what a hook says is said: {out}");
+    // One on the server's side of nothing: the base that nobody has checked out.
+    repo.git(&["switch", "--quiet", "--detach"]);
+    std::fs::remove_file(&seen).unwrap();
+    repo.agents(&["land", "l"]).ok();
+    assert_eq!(names(), ["pre-merge-commit", "prepare-commit-msg", "commit-msg", "post-merge"]);
+}
+
+#[test]
+fn a_base_that_nobody_has_checked_out_moves_safely() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for name in ["merge", "squash", "ff-only"] {
+        agent(&repo, name, &format!("{name}.txt"), "text\n");
+    }
+    repo.git(&["switch", "--quiet", "-c", "elsewhere"]);
+    repo.write("README.md", "# Dirty\n");
+    let before = status(&repo);
+    for name in ["ff-only", "merge", "squash"] {
+        let old = repo.tip("refs/heads/main");
+        let out = repo.agents(&["land", &format!("--{name}"), name]).ok();
+        assert!(out.stderr.contains("undo: git update-ref refs/heads/main "), "{out}");
+        assert_eq!(repo.git(&["rev-parse", "main^"]), old);
+        assert!(repo.has(&format!("main:{name}.txt")));
+        assert_eq!(status(&repo), before);
+        repo_invariants(&repo);
+        assert_eq!(repo.status()["unmanaged"], json!([]));
+    }
+    assert_eq!(repo.agents(&["status", "--names"]).ok().stdout, "");
+    let places = std::fs::read_dir(env.root().join("code/x.agents")).unwrap().count();
+    assert_eq!(places, 0, "a worktree was left");
+}
+
+#[test]
+fn it_lands_where_the_base_is_checked_out_whoever_asks_from_where() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let release = Repo::at(&env, env.root().join("code/release"));
+    repo.git(&["worktree", "add", "--quiet", "-b", "release/2", release.path().to_str().unwrap()]);
+    let out = repo.agents(&["new", "k", "--base", "release/2"]).ok();
+    let k = Repo::at(&env, out.stdout.trim_end());
+    k.write("k.txt", "k\n");
+    k.commit("K");
+    let main = repo.tip("main");
+    release.write("README.md", "# Dirty\n");
+    // From inside its own place, too.
+    repo.agents_in(k.path(), &["land", "@"]).ok();
+    assert!(release.join("k.txt").exists() && !repo.join("k.txt").exists());
+    assert_eq!((release.read("README.md").as_str(), repo.tip("main")), ("# Dirty\n", main));
+    assert_eq!(release.git(&["status", "--porcelain"]), " M README.md");
+}
+
+#[test]
+fn whoever_runs_or_is_half_done_does_not_land() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.start(&[("busy", "WRITE: a.txt: a\nCOMMIT: A\nWAITFILE: /go-on")], &[]);
+    repo.reaches("busy", "running");
+    env.until("it has committed", || repo.git(&["rev-list", "--count", "main..agents/busy"]) == "1");
+    repo.agent("fresh");
+    let half = agent(&repo, "half", "h.txt", "h\n");
+    half.git(&["bisect", "start"]);
+    let good = agent(&repo, "good", "g.txt", "g\n");
+    let (before, main) = (status(&repo), repo.tip("HEAD"));
+    for (name, words) in
+        [("busy", "'busy' is running"), ("fresh", "no commit of its own"), ("half", "in the middle of a bisect")]
+    {
+        let out = repo.agents(&["land", name]).code(1);
+        assert!(out.stderr.contains(words), "{out}");
+        assert_eq!((status(&repo), repo.tip("HEAD")), (before.clone(), main.clone()));
+    }
+    // A merge of one's own in the base's checkout.
+    repo.git(&["branch", "side", "HEAD~1"]);
+    repo.git(&["merge", "--no-ff", "--no-commit", "half"]);
+    let out = repo.agents(&["land", "good"]).code(1);
+    assert!(out.stderr.contains("in the middle of a merge"), "{out}");
+    assert!(repo.join(".git/MERGE_HEAD").exists() && good.join("g.txt").exists());
+    repo.git(&["merge", "--abort"]);
+    // Inside an agent nobody decides.
+    let mut inside = env.agents_command(repo.path(), &["land", "good"]);
+    inside.env("AGENTS_NAME", "busy");
+    let out = crate::support::env::run(inside, b"").code(128);
+    assert!(out.stderr.contains("inside an agent"), "{out}");
+    repo.agents(&["stop", "busy"]).ok();
+}
+
+#[test]
+fn several_land_in_the_best_order_and_the_first_that_does_not_go_ends_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    // 'wide' meets both others.
+    let wide = repo.agent("wide");
+    wide.write("src/b.txt", "1\ntwo\n3\n");
+    wide.commit("Wide");
+    agent(&repo, "left", "src/b.txt", "one!\ntwo\nthree\n");
+    agent(&repo, "free", "free.txt", "f\n");
+    let out = repo.agents(&["land", "--json", "wide", "left", "free"]).code(1);
+    let all = results(&out);
+    let of = |name: &str| all.iter().find(|r| r.0 == name).cloned().unwrap();
+    assert_eq!(of("free").1, "done", "{out}");
+    let outcomes: Vec<&str> = all.iter().map(|r| r.1.as_str()).collect();
+    assert_eq!(outcomes, ["done", "done", "kept"], "{out}");
+    assert!(all[2].2.contains("conflicts with") && all[2].2.contains("src/b.txt"), "{out}");
+    assert_eq!(repo.git(&["rev-list", "--count", "--merges", "HEAD"]), "2");
+    // A hook that says no at the second: the first stays, the third is not tried.
+    for name in ["one", "two", "three"] {
+        agent(&repo, name, &format!("{name}.txt"), "x\n");
+    }
+    let text = "#!/bin/sh\n! git diff --cached --name-only HEAD | grep -q two\n";
+    env.script_at(&repo.join(".git/hooks/pre-merge-commit"), text);
+    let out = repo.agents(&["land", "--json", "one", "two", "three"]).code(128);
+    let all = results(&out);
+    let outcomes: Vec<(&str, &str)> = all.iter().map(|r| (r.0.as_str(), r.1.as_str())).collect();
+    assert_eq!(outcomes, [("one", "done"), ("two", "failed"), ("three", "kept")], "{out}");
+    assert!(all[2].2.contains("was not tried: 'two' did not land"), "{out}");
+    assert!(repo.join("one.txt").exists() && !repo.join("two.txt").exists() && !repo.join("three.txt").exists());
+    repo_invariants(&repo);
+}
+
+#[test]
+fn what_was_begun_on_top_of_another_lands_after_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let tasks = [("first", "WRITE: a.txt: a\nCOMMIT: A"), ("second after=1", "WRITE: b.txt: b\nCOMMIT: B")];
+    repo.run(&tasks, &["-q"]).ok();
+    repo.agents(&["land", "second", "first"]).ok();
+    let subjects = repo.git(&["log", "--first-parent", "-2", "--format=%s"]);
+    assert_eq!(subjects, "Merge second: Do second\nMerge first: Do first");
+    assert_eq!(repo.agents(&["status", "--names"]).ok().stdout, "");
+}
+
+#[test]
+fn only_what_passes_lands() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    agent(&repo, "a", "a.txt", "a\n");
+    agent(&repo, "b", "b.txt", "b\n");
+    // Each alone passes; both together do not.
+    let test = "test -e src/a.txt && ! { test -e a.txt && test -e b.txt; }";
+    let out = repo.agents(&["land", "--json", "--test", test, "a", "b"]).code(1);
+    let all = results(&out);
+    assert_eq!((all[0].1.as_str(), all[1].1.as_str()), ("done", "kept"), "{out}");
+    assert!(all[1].2.contains("'b' on 'main' does not pass"), "{out}");
+    assert!(repo.join("a.txt").exists() && !repo.join("b.txt").exists());
+    assert_eq!(repo.git(&["status", "--porcelain"]), "");
+    repo.agents(&["land", "--squash", "--test", "test -e a.txt && test -e b.txt", "b"]).ok();
+    repo_invariants(&repo);
+}
+
+#[test]
+fn commits_are_signed_as_set() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let gpg = env.script("sign", "#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\nprintf -- '-----BEGIN PGP SIGNATURE-----\\nx\\n-----END PGP SIGNATURE-----\\n'\n");
+    repo.git(&["config", "commit.gpgSign", "true"]);
+    repo.git(&["config", "gpg.program", gpg.to_str().unwrap()]);
+    for (style, name) in [("--merge", "m"), ("--squash", "s")] {
+        agent(&repo, name, &format!("{name}.txt"), "x\n");
+        repo.agents(&["land", style, name]).ok();
+        let commit = repo.git(&["cat-file", "commit", "HEAD"]);
+        assert!(commit.contains("gpgsig "), "{style}: {commit}");
+    }
+}
+
+#[test]
+fn options_of_the_users_do_not_make_something_else_of_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.set("branch.main.mergeOptions", "--squash --no-commit --autostash");
+    repo.set("merge.ff", "only");
+    repo.set("merge.autoStash", "true");
+    repo.set("commit.cleanup", "strip");
+    repo.set("fetch.prune", "true");
+    agent(&repo, "k", "k.txt", "k\n");
+    agent(&repo, "l", "l.txt", "l\n");
+    agent(&repo, "m", "m.txt", "m\n");
+    repo.write("README.md", "# Dirty\n");
+    repo.agents(&["land", "k"]).ok();
+    assert_eq!(repo.git(&["rev-list", "--parents", "-1", "HEAD"]).split(' ').count(), 3);
+    repo.agents(&["land", "--squash", "l"]).ok();
+    assert_eq!(repo.git(&["status", "--porcelain"]), " M README.md");
+    assert_eq!(repo.git(&["stash", "list"]), "");
+    repo.git(&["switch", "--quiet", "--detach"]);
+    repo.agents(&["land", "m"]).ok();
+    assert!(repo.has("main:m.txt"));
+}
+
+#[test]
+fn a_tag_with_the_branchs_name_is_not_what_lands() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    agent(&repo, "k", "k.txt", "k\n");
+    repo.git(&["tag", "k", "HEAD~1"]);
+    repo.git(&["tag", "main", "HEAD~2"]);
+    let tip = repo.tip("refs/heads/k");
+    repo.agents(&["land", "k"]).ok();
+    assert_eq!(repo.git(&["rev-parse", "HEAD^2"]), tip);
+    repo.git(&["switch", "--quiet", "--detach"]);
+    agent(&repo, "l", "l.txt", "l\n");
+}
+
+#[test]
+fn work_that_was_landed_and_taken_back_is_no_success_of_the_second_landing() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let k = agent(&repo, "k", "k.txt", "k\n");
+    k.write("left.txt", "not committed\n");
+    let out = repo.agents(&["land", "k"]).ok();
+    assert!(out.stderr.contains("does not land: left.txt"), "{out}");
+    assert!(out.stderr.contains("its environment stays (uncommitted files: left.txt)"), "{out}");
+    let out = repo.agents(&["land", "k"]).ok();
+    assert!(out.stderr.contains("had landed before"), "{out}");
+    repo.git(&["revert", "--no-edit", "-m", "1", "HEAD"]);
+    let out = repo.agents(&["land", "k"]).code(1);
+    assert!(out.stderr.contains("was taken back"), "{out}");
+    // More of it lands again.
+    k.commit("Left over");
+    repo.agents(&["land", "k"]).ok();
+    assert!(repo.join("left.txt").exists());
+}
+
+#[test]
+fn the_base_is_brought_forward_to_its_upstream_first() {
+    let env = Env::new();
+    let origin = env.repo("origin");
+    origin.git(&["config", "receive.denyCurrentBranch", "ignore"]);
+    let path = env.root().join("code/x");
+    origin.git(&["clone", "--quiet", origin.path().to_str().unwrap(), path.to_str().unwrap()]);
+    let repo = Repo::at(&env, path);
+    agent(&repo, "k", "k.txt", "k\n");
+    agent(&repo, "l", "l.txt", "l\n");
+    origin.write("theirs.txt", "x\n");
+    origin.commit("Theirs");
+    repo.git(&["fetch", "--quiet"]);
+    let out = repo.agents(&["land", "--dry-run", "k"]).ok();
+    assert!(out.stderr.contains("'main' is behind 'origin/main'"), "{out}");
+    repo.write("README.md", "# Dirty\n");
+    repo.agents(&["land", "--fetch", "k"]).ok();
+    assert_eq!(repo.git(&["rev-parse", "HEAD^1"]), origin.tip("HEAD"));
+    assert!(repo.join("theirs.txt").exists() && repo.join("k.txt").exists());
+    assert_eq!(repo.git(&["status", "--porcelain"]), " M README.md");
+    repo_invariants(&repo);
+}
+
+#[test]
+fn an_adopted_branch_lands_and_stays() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["branch", "theirs"]);
+    repo.agents(&["adopt", "-q", "theirs"]).ok();
+    let place = repo.worktree("theirs");
+    place.write("t.txt", "t\n");
+    place.commit("T");
+    let out = repo.agents(&["land", "theirs"]).ok();
+    assert!(out.stderr.contains("its environment stays (it was adopted)"), "{out}");
+    assert!(place.join("t.txt").exists() && repo.has("refs/heads/theirs"));
+}
+
+#[test]
+fn the_message_is_edited_before_anything_lands() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    agent(&repo, "k", "k.txt", "k\n");
+    let editor = env.script("editor", "#!/bin/sh\ngrep -q '^Agent: k' \"$1\" || exit 1\necho 'By hand' >\"$1\"\n");
+    let with = |editor: &str| {
+        let mut command = env.agents_command(repo.path(), &["land", "--edit", "k"]);
+        command.env("GIT_EDITOR", editor);
+        crate::support::env::run(command, b"")
+    };
+    let main = repo.tip("HEAD");
+    with("false").code(128);
+    with("truncate -s 0").code(128);
+    assert_eq!(repo.tip("HEAD"), main);
+    with(editor.to_str().unwrap()).ok();
+    assert_eq!(repo.git(&["log", "-1", "--format=%B"]).trim(), "By hand");
+}
+
+/// A base and a branch that change files of every kind in each other's neighbourhood.
+fn two_sides(repo: &Repo<'_>) {
+    let k = repo.agent("k");
+    k.write("src/a.txt", k.read("src/a.txt").replace("line 50\n", "line fifty\n"));
+    k.write("new/deep/file.txt", "new\n".repeat(2000));
+    std::fs::remove_file(k.join("src/b.txt")).unwrap();
+    k.commit("Work");
+    repo.write("src/a.txt", repo.read("src/a.txt").replace("line 5\n", "line five\n"));
+    repo.git(&["add", "src/a.txt"]);
+    repo.git(&["commit", "--quiet", "-m", "Moved"]);
+}
+
+fn again(lab: &Lab<'_>, args: &[&str], what: &str) {
+    let out = lab.repo.agents(args);
+    assert!(out.status == 0 || (out.status == 128 && out.stderr.contains("no agent named 'k'")), "{what}: {out}");
+    lab.repo.repair();
+}
+
+/// What there is in the end, without times and ids.
+fn landed(repo: &Repo<'_>) -> String {
+    let tree = repo.git(&["rev-parse", "refs/heads/main^{tree}"]);
+    let shape = repo.git(&["log", "-1", "--format=%s %p", "refs/heads/main"]);
+    let notes = repo.git(&["log", "-1", "--notes=agents", "--format=%N", "refs/heads/main"]);
+    let events = crate::kill::events(repo).iter().filter(|e| e.contains("\"kind\":\"landed\"")).count();
+    let agents = repo.agents(&["status", "--names"]).ok().stdout;
+    let landing: Vec<PathBuf> = crate::support::wait::files(&repo.join(".git/agents/landing"), &|_| true);
+    let left: Vec<&PathBuf> = landing.iter().filter(|f| !f.ends_with("lock")).collect();
+    format!("{tree} {shape}\n{notes}\n{events} events\n{agents}\n{}\n{left:?}", repo.git(&["status", "--porcelain"]))
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "land",
+        args: &["land", "k"],
+        prepare: two_sides,
+        again: |lab, what| again(lab, &["land", "k"], what),
+        same: landed,
+    },
+    Case {
+        name: "land --squash",
+        args: &["land", "--squash", "k"],
+        prepare: two_sides,
+        again: |lab, what| again(lab, &["land", "--squash", "k"], what),
+        same: landed,
+    },
+    Case {
+        name: "land --ff-only",
+        args: &["land", "--ff-only", "k"],
+        prepare: |r| drop(agent(r, "k", "src/b.txt", "one\n")),
+        again: |lab, what| again(lab, &["land", "--ff-only", "k"], what),
+        same: landed,
+    },
+    Case {
+        name: "land elsewhere",
+        args: &["land", "k"],
+        prepare: |r| {
+            two_sides(r);
+            r.git(&["branch", "elsewhere"]);
+            r.git(&["symbolic-ref", "HEAD", "refs/heads/elsewhere"]);
+        },
+        again: |lab, what| again(lab, &["land", "k"], what),
+        same: landed,
+    },
+];
+
+fn case(name: &str) -> &'static Case {
+    CASES.iter().find(|c| c.name == name).unwrap()
+}
+
+#[test]
+fn a_killed_landing_was_half() {
+    assert!(sweep(case("land"), 5, 29) > 3);
+}
+
+#[test]
+fn a_killed_squash_left_its_files_staged() {
+    assert!(sweep(case("land --squash"), 11, 29) > 3);
+}
+
+#[test]
+fn a_killed_fast_forward_was_half() {
+    assert!(sweep(case("land --ff-only"), 17, 29) > 3);
+}
+
+#[test]
+fn a_killed_landing_elsewhere_left_a_worktree() {
+    assert!(sweep(case("land elsewhere"), 23, 37) > 3);
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_every_kill_point_of_land() {
+    for c in CASES {
+        eprintln!("{}: {} kill points, 0 violations", c.name, sweep(c, 0, 1));
+    }
+}
+
+#[test]
+fn a_killed_git_left_the_checkout_half_merged() {
+    // Beside the exact bytes of the checkout nothing of it may be left, whatever git was about to do.
+    for (name, first) in [("land", 3), ("land --squash", 41), ("land --ff-only", 11)] {
+        let (hits, _) = sweep_gits(case(name), first, 61);
+        assert!(hits > 1, "{name}: {hits}");
+    }
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_every_kill_point_of_every_git_of_land() {
+    for c in CASES {
+        let (points, calls) = sweep_gits(c, 0, 1);
+        eprintln!("{}: {points} kill points in {calls} calls of git, 0 violations", c.name);
+    }
+}
