@@ -59,6 +59,10 @@ pub struct Facts {
     pub unknown: Option<String>,
     /// Why its run is not over, or its state not sound.
     pub unsettled: Option<String>,
+    /// The command was started in it.
+    pub here: bool,
+    /// An entry of the stash that was made on its branch.
+    pub stashed: Option<String>,
     /// Commits that no branch, tag or other worktree has. Looked for where the branch is gone.
     pub only_here: Vec<Oid>,
     /// Seconds since anything happened in it.
@@ -216,7 +220,9 @@ pub fn kept(f: &Facts, min_age: Option<u64>) -> Vec<String> {
     keep(f.operation.as_ref().map(|op| format!("it is in the middle of a {op}")));
     keep(f.other_branch.as_ref().map(|b| format!("its worktree has '{b}' checked out")));
     keep((!f.left_over.is_empty()).then(|| summary(&f.left_over)));
+    keep(f.stashed.as_ref().map(|entry| format!("something is stashed that was made on its branch ({entry})")));
     keep(f.unknown.as_ref().map(|why| format!("it cannot be judged: {why}")));
+    keep(f.here.then(|| "you are in it".to_owned()));
     let users: Vec<String> = f.visitors.iter().map(shown).collect();
     keep((!users.is_empty()).then(|| format!("somebody works in its directory: {}", users.join(", "))));
     let wanted = min_age.unwrap_or(if reason(f) == Some(Zombie::Landed) { 0 } else { 24 * 3600 });
@@ -308,17 +314,32 @@ pub fn facts_unasked(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[St
         _ if a.reg.doing.is_some() => Some("something was begun with it and not finished".to_owned()),
         _ => a.damaged.clone(),
     };
+    f.stashed = stashed(ctx, crate::model::task::short_ref(&a.reg.branch));
     let Some(entry) = &a.entry else { return Ok(f) };
     if f.branch_gone {
         let kept: Vec<Oid> = inv.refs.values().cloned().collect();
         f.only_here = capture::only_there(ctx.repo(), &ctx.state.objects, entry, &kept)?;
     }
     f.quiet_s = quiet(inv, a, entry);
+    f.here = ctx.cwd.starts_with(&entry.path);
     if kept(&f, Some(0)).is_empty() {
         f.visitors = process::users_of(&entry.path);
         f.contains = f.contains.or_else(|| nested(&entry.path));
     }
     Ok(f)
+}
+
+/// The entry of the stash that says it was made on `branch`. The stash outlives the worktree; who made it may not find it.
+fn stashed(ctx: &Context, branch: &str) -> Option<String> {
+    let log = files::read_limited(&ctx.repo().common_dir.join("logs/refs/stash"), 16 << 20).ok()??;
+    let log = String::from_utf8_lossy(&log).into_owned();
+    let made_on = |line: &str| {
+        let what = line.split_once('\t').map_or("", |(_, what)| what);
+        let on = what.strip_prefix("WIP on ").or_else(|| what.strip_prefix("On "));
+        on.and_then(|on| on.strip_prefix(branch)).is_some_and(|rest| rest.starts_with(':'))
+    };
+    let n = log.lines().rev().position(made_on)?;
+    Some(format!("stash@{{{n}}}"))
 }
 
 /// Seconds since anything was noted of it, or written where git keeps its state; none where the clock says later.

@@ -87,7 +87,7 @@ type Spoiler = (&'static str, fn(&Repo<'_>), &'static str);
 fn a_landed_one_that_somebody_still_needs_was_swept_away() {
     let env = Env::new();
     let repo = env.repo("x");
-    let spoilers: [Spoiler; 8] = [
+    let spoilers: [Spoiler; 9] = [
         (
             "staged",
             |at| {
@@ -111,6 +111,14 @@ fn a_landed_one_that_somebody_still_needs_was_swept_away() {
                 at.write("new.txt", "y");
             },
             "new.txt",
+        ),
+        (
+            "stash",
+            |at| {
+                at.write("src/b.txt", "y");
+                at.git(&["stash", "--quiet"]);
+            },
+            "stash@{0}",
         ),
         (
             "locked",
@@ -167,6 +175,90 @@ fn a_tree_in_which_somebody_stood_or_had_a_file_open_was_moved_away() {
         c.wait().unwrap();
     }
     assert_eq!(removed(&clean(&repo, &[])).len(), 2);
+}
+
+#[test]
+fn the_tree_that_one_stood_in_was_taken_from_under_ones_feet() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = landed(&repo, "k");
+    let answer = at.agents(&["clean", "--json"]).ok().json();
+    assert!(kept(&answer, "k").contains("you are in it"), "{answer:#}");
+    at.agents_in(&at.join("src"), &["clean"]).ok();
+    assert!(at.path().exists());
+}
+
+#[test]
+fn a_file_that_came_while_the_rest_was_written_down_went_along() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = landed(&repo, "k");
+    // The capture is being written: after the judgement, before the move.
+    let real = env.git_program();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *fast-import*) echo late >'{}' ;; esac\nexec '{}' \"$@\"\n",
+        at.join("late.txt").display(),
+        real.display()
+    );
+    env.script("git", &script);
+    // Not as an extension of git, which would put its own programs in front.
+    let mut command = env.command("git-agents", repo.path());
+    command.args(["clean", "--json"]);
+    let answer = crate::support::env::run(command, b"").ok().json();
+    assert!(kept(&answer, "k").contains("late.txt"), "{answer:#}");
+    std::fs::remove_file(env.root().join("bin/git")).unwrap();
+    assert!(at.path().exists() && repo.git(&["for-each-ref", "refs/agents/removed"]).is_empty());
+    assert_eq!(repo.status_of("k")["findings"], serde_json::json!([]));
+    std::fs::remove_file(at.join("late.txt")).unwrap();
+    assert_eq!(removed(&clean(&repo, &[])), ["k"]);
+    repo_invariants(&repo);
+}
+
+#[test]
+fn a_copy_of_the_repository_cleaned_the_originals_trees() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = landed(&repo, "k");
+    let copy = Repo::at(&env, env.root().join("code/copy"));
+    assert!(std::process::Command::new("cp").arg("-a").arg(repo.path()).arg(copy.path()).status().unwrap().success());
+    let answer = clean(&copy, &[]);
+    assert!(removed(&answer).is_empty() && kept(&answer, "k").contains("belongs to"), "{answer:#}");
+    assert!(at.path().exists());
+    assert_eq!(removed(&clean(&repo, &[])), ["k"]);
+}
+
+#[test]
+fn what_landed_on_its_own_base_was_compared_with_main() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["branch", "develop"]);
+    for name in ["one", "two"] {
+        repo.agents(&["new", name, "--base", "develop"]).ok();
+        let at = Repo::at(&env, repo.path().with_file_name("x.agents").join(name));
+        at.write(format!("{name}.txt"), "x");
+        at.commit(name);
+    }
+    repo.git(&["worktree", "add", "--quiet", "../develop", "develop"]);
+    let develop = Repo::at(&env, env.root().join("code/develop"));
+    develop.git(&["merge", "--quiet", "--no-edit", "one"]);
+    // On main it is something else's merge.
+    repo.git(&["merge", "--quiet", "--no-edit", "two"]);
+    let answer = clean(&repo, &[]);
+    assert_eq!(removed(&answer), ["one"], "{answer:#}");
+    assert!(kept(&answer, "two").contains("not landed"));
+    assert!(develop.path().exists(), "a worktree made by hand");
+}
+
+#[test]
+fn finished_without_committing_was_taken_for_nothing_done() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "agents.uncommitted", "keep"]);
+    repo.agents(&["run", "-a", "scripted", "WRITE: draft.txt: draft"]);
+    let name = names(&repo).remove(0);
+    let answer = clean(&repo, &[]);
+    assert!(kept(&answer, &name).contains("draft.txt"), "{answer:#}");
+    assert_eq!(names(&repo), [name]);
 }
 
 #[test]
