@@ -44,7 +44,7 @@ const HELP: &str = "\
 usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
 
 start      demo         the whole journey on a throw-away repository
-           new, adopt   one environment, new or of what there is; no assistant yet
+           new, adopt   one environment, new or of what exists; no assistant
            run          tasks become agents working side by side, then the report
 meanwhile  status       who does what, who needs you (also plain 'git agents')
            show, logs   everything about one; a readable transcript
