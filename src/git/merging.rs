@@ -12,6 +12,7 @@ use super::{Error, Result, status, worktree};
 use crate::model::agent::Oid;
 use crate::model::meet::{ChangeSet, Delta, Entry};
 use crate::runtime::files::{self, because};
+use crate::runtime::process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -45,7 +46,8 @@ impl At {
     /// A call as the user would make it there. The main worktree is found as git finds it, so that hooks see what they
     /// always see; in any other nothing inside decides which repository is meant.
     fn call(&self, repo: &Repo, args: &[&str]) -> Call {
-        let call = Call::user_visible(&self.path, ["-c", "gc.auto=0", "-c", "maintenance.auto=false"].iter().chain(args));
+        let call =
+            Call::user_visible(&self.path, ["-c", "gc.auto=0", "-c", "maintenance.auto=false"].iter().chain(args));
         let mut call = call.as_person();
         if let Some((name, value)) = &self.mark {
             call = call.env(name, value);
@@ -63,12 +65,13 @@ impl At {
     /// Runs one that changes the worktree, with a mark for the locks it takes. Its standard error, whatever came of it.
     fn change(&self, repo: &Repo, call: Call, shown: &str) -> (String, Result<()>) {
         let mark = Mark::of_worktree(repo, &self.admin, &self.branch);
-        let (said, result) = match call.output() {
+        let (said, result) = match call.output_alone(&repo.agents_dir()) {
             Ok(out) => {
                 let said = String::from_utf8_lossy(&out.stderr).into_owned();
                 // Of a merge that stops git tells on standard output.
                 let failed = || {
-                    let stderr = if out.stderr.trim_ascii().is_empty() { out.stdout.clone() } else { out.stderr.clone() };
+                    let stderr =
+                        if out.stderr.trim_ascii().is_empty() { out.stdout.clone() } else { out.stderr.clone() };
                     super::command::failed(shown, &std::process::Output { stderr, ..out.clone() }, Some(&self.path))
                 };
                 (said, if out.status.success() { Ok(()) } else { Err(failed()) })
@@ -76,7 +79,23 @@ impl At {
             Err(e) => (String::new(), Err(e)),
         };
         mark.end(&result);
+        if result.is_err() {
+            self.sweep();
+        }
         (said, result)
+    }
+
+    /// Removes the temporary index of a stash that a killed `git merge` was making: nobody uses it, and its name says
+    /// whose it was.
+    pub fn sweep(&self) {
+        for e in std::fs::read_dir(&self.admin).into_iter().flatten().filter_map(std::result::Result::ok) {
+            let name = e.file_name();
+            let of = name.to_str().and_then(|n| n.strip_prefix("index.stash."));
+            let pid = of.and_then(|n| n.split('.').next()).and_then(|n| n.parse().ok());
+            if pid.is_some_and(|pid| process::identify(pid).is_none()) {
+                let _ = std::fs::remove_file(e.path());
+            }
+        }
     }
 
     /// Brings `tip` in. What git and its hooks said on standard error, and whether it came to its end.
@@ -138,9 +157,9 @@ impl At {
         for (path, delta) in &changes.files {
             let (None, Some(new)) = (&delta.old, &delta.new) else { continue };
             let parents = Path::new(OsStr::from_bytes(path)).ancestors().skip(1).filter(|a| !a.as_os_str().is_empty());
-            let above = parents.map(|a| a.as_os_str().as_bytes().to_vec()).find(|a| {
-                !changes.files.contains_key(a) && file(a).symlink_metadata().is_ok_and(|m| !m.is_dir())
-            });
+            let above = parents
+                .map(|a| a.as_os_str().as_bytes().to_vec())
+                .find(|a| !changes.files.contains_key(a) && file(a).symlink_metadata().is_ok_and(|m| !m.is_dir()));
             if let Some(above) = above {
                 out.push(above);
                 continue;
@@ -180,14 +199,15 @@ impl At {
                 let _ = std::fs::remove_file(&squash);
             }
             Index::Other if insist => {
-                let (_, result) = self.change(repo, self.neutral(repo, &["reset", "--quiet", "--merge", &old.0]), "reset --merge");
+                let (_, result) =
+                    self.change(repo, self.neutral(repo, &["reset", "--quiet", "--merge", &old.0]), "reset --merge");
                 result?;
                 let _ = std::fs::remove_file(&squash);
             }
             Index::Other => {
                 return Err(Error::Damaged {
                     what: format!("the merge in '{}'", self.path.display()),
-                    why: "what is staged there is not what the merge staged; 'git merge --abort' gives it up".into(),
+                    why: "what is staged there is not what the merge staged; 'git reset --merge' gives both up".into(),
                 });
             }
         }
@@ -252,14 +272,9 @@ impl At {
     }
 
     /// Files that a killed git had begun to write, where the index still has what was before.
-    fn files_back(
-        &self,
-        repo: &Repo,
-        objects: &Objects,
-        changes: &ChangeSet,
-        keep: &BTreeSet<Vec<u8>>,
-    ) -> Result<()> {
-        let out = self.neutral(repo, &["diff-files", "--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]).run()?;
+    fn files_back(&self, repo: &Repo, objects: &Objects, changes: &ChangeSet, keep: &BTreeSet<Vec<u8>>) -> Result<()> {
+        let out =
+            self.neutral(repo, &["diff-files", "--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]).run()?;
         let differs: BTreeSet<&[u8]> = out.split(|b| *b == 0).collect();
         let mut again = Vec::new();
         for (path, delta) in changes.files.iter().filter(|(p, _)| !keep.contains(*p)) {
@@ -273,6 +288,8 @@ impl At {
                     again.push(0);
                 }
                 Some(_) => {}
+                // One that is not there leaves nothing: directories may be the user's own.
+                None if file.symlink_metadata().is_err() => {}
                 None => {
                     let _ = std::fs::remove_file(&file);
                     // As git leaves it: directories that are empty go.

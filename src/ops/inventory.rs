@@ -378,9 +378,9 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landing: &Landing, met:
                 "its adoption was cut short; 'git agents adopt' again goes on, 'git agents rm {name}' takes it back"
             ));
         }
-        Some(super::land::intent::DOING) if !super::land::intent::is_under_way(ctx) => findings.push(
-            "its landing was cut short; the next command that writes brings it to one side".to_owned(),
-        ),
+        Some(super::land::intent::DOING) if !super::land::intent::is_under_way(ctx) => {
+            findings.push("its landing was cut short; the next command that writes brings it to one side".to_owned())
+        }
         Some(_) if !live && super::sync::is_under_way(&a.reg) => {
             findings.push("its sync was cut short; the next command that changes anything brings it to an end".into());
         }

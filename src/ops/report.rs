@@ -327,11 +327,7 @@ fn judge(a: &mut AgentReport) {
 }
 
 /// One line each for all that are ready and do not meet one that goes before, in the order of landing.
-fn all_ready(
-    answers: &[AgentReport],
-    order: &[OrderAnswer],
-    typed: &Typed,
-) -> (Option<String>, Option<String>) {
+fn all_ready(answers: &[AgentReport], order: &[OrderAnswer], typed: &Typed) -> (Option<String>, Option<String>) {
     let mut taken: Vec<&Name> = Vec::new();
     let mut names = Vec::new();
     for o in order {

@@ -158,7 +158,12 @@ fn a_request_is_opened_by_the_users_own_command_with_the_report_as_its_text() {
     let (repo, remote) = with_remote(&env, "origin");
     repo.run(&[("export", "WRITE: a.txt: a\nCOMMIT: Add `a`\nSAY: All done, I swear")], &["-q"]).ok();
     let asked = stand_in(&env, "ask", "echo https://example.org/1");
-    repo.git(&["config", "--global", "agents.prCommand", "ask \"$AGENTS_TITLE\" --from \"$AGENTS_BRANCH\" --to $AGENTS_BASE"]);
+    repo.git(&[
+        "config",
+        "--global",
+        "agents.prCommand",
+        "ask \"$AGENTS_TITLE\" --from \"$AGENTS_BRANCH\" --to $AGENTS_BASE",
+    ]);
     let dry = repo.agents(&["push", "--pr", "--dry-run", "export"]).ok();
     assert!(dry.stderr.contains("then would run: ask ") && refs(&remote).is_empty(), "{dry}");
     let out = repo.agents(&["push", "--pr", "export"]).ok();
@@ -166,7 +171,13 @@ fn a_request_is_opened_by_the_users_own_command_with_the_report_as_its_text() {
     assert_eq!(refs(&remote), "refs/heads/agents/export");
     assert_eq!(kept(&asked, "args"), "Do export\n--from\nagents/export\n--to\nmain\n");
     let body = kept(&asked, "body");
-    for words in ["> All done, I swear", "1 commit, 1 file +1 -0", "- `Add 'a'`", "- `a.txt` +1 -0", "Agent `export` by scripted, task "] {
+    for words in [
+        "> All done, I swear",
+        "1 commit, 1 file +1 -0",
+        "- `Add 'a'`",
+        "- `a.txt` +1 -0",
+        "Agent `export` by scripted, task ",
+    ] {
         assert!(body.contains(words), "{words}\n{body}");
     }
     // Nothing of this machine.
@@ -235,11 +246,11 @@ fn the_report_names_the_commands_that_there_are() {
     repo.run(&tasks, &["-q"]).ok();
     let report = repo.agents(&["report", "--json"]).ok().json();
     let commands = &report["agents"][0]["commands"];
+    assert_eq!((&commands["take"], &commands["push"]), (&json!("git agents land one"), &json!("git agents push one")));
     assert_eq!(
-        (&commands["take"], &commands["push"]),
-        (&json!("git agents land one"), &json!("git agents push one"))
+        (&report["land"], &report["push"]),
+        (&json!("git agents land one two"), &json!("git agents push one two"))
     );
-    assert_eq!((&report["land"], &report["push"]), (&json!("git agents land one two"), &json!("git agents push one two")));
     let sh = |line: &Value| {
         let mut sh = env.command("sh", repo.path());
         sh.args(["-c", line.as_str().unwrap()]);

@@ -16,8 +16,10 @@ use clap::builder::NonEmptyStringValueParser;
 
 /// Bring branches into their base: tried first, then merged where the base is checked out
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Several land in the order that stops least; the first that does not go ends it, what landed before \
-stays. An environment with nothing left over goes to the trash then. 'agents.landStyle' sets how, 'merge' without it.")]
+#[command(
+    after_help = "Several land in the order that stops least; the first that does not go ends it, what landed before \
+stays. An environment with nothing left over goes to the trash then. 'agents.landStyle' sets how, 'merge' without it."
+)]
 pub struct Args {
     /// Which agents
     #[arg(value_name = "AGENT", required = true)]
@@ -99,7 +101,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         for step in &mut plan.steps {
             step.message = super::run::edit(&ctx, &step.message)?;
             if step.message.trim().is_empty() {
-                return Err(CliError::refused(format!("nothing to say about '{}'; nothing landed", step.name), "-m TEXT"));
+                return Err(CliError::refused(
+                    format!("nothing to say about '{}'; nothing landed", step.name),
+                    "-m TEXT",
+                ));
             }
         }
     }

@@ -93,7 +93,9 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
-        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "sync" => schemars::schema_for!(Results),
+        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "sync" => {
+            schemars::schema_for!(Results)
+        }
         other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),
     };
     let text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");

@@ -13,8 +13,10 @@ use crate::ops::select::Match;
 
 /// Publish branches with 'git push -u', and open requests for them
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Requests are opened by 'agents.prCommand' (a line for the shell, of your own configuration) with the report on \
-its input, or 'gh' or 'glab'; what it prints is the answer. Nothing is ever pushed by force.")]
+#[command(
+    after_help = "Requests are opened by 'agents.prCommand' (a line for the shell, of your own configuration) with the report on \
+its input, or 'gh' or 'glab'; what it prints is the answer. Nothing is ever pushed by force."
+)]
 pub struct Args {
     /// Which agents
     #[arg(value_name = "AGENT", required = true)]

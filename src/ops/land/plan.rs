@@ -124,11 +124,7 @@ pub(in crate::ops) fn facts(ctx: &Context, inv: &Inventory, a: &Agent) -> Result
 }
 
 /// Where the base of `a` is checked out; or why nothing may be merged there.
-pub(super) fn place_of_base(
-    ctx: &Context,
-    inv: &Inventory,
-    a: &Agent,
-) -> Result<std::result::Result<Option<At>, Why>> {
+pub(super) fn place_of_base(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<std::result::Result<Option<At>, Why>> {
     let (repo, base) = (ctx.repo(), &a.reg.base);
     let has_it = Head::Branch(base.clone());
     let at = |path: &std::path::Path, admin: &std::path::Path| At {
