@@ -2,7 +2,6 @@
 //!
 //! The terminal is put back whatever ends it: a key, a signal, an error, a panic.
 
-use super::Session;
 use super::error::CliError;
 use super::follow::line_of;
 use super::watch::Input;
@@ -23,9 +22,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, TableState};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// More agents than these make no matrix that fits.
@@ -38,51 +37,58 @@ pub(super) struct Screen {
     colour: bool,
     answer: Option<StatusAnswer>,
     met: Summary,
+    /// Looks every few seconds, for nothing tells what changes.
+    polls: bool,
     chosen: TableState,
+    /// Said in the last line until the next key.
+    note: Option<String>,
     /// What a key asked for and waits for a yes.
     question: Option<(&'static str, String)>,
     left: bool,
-    /// Nobody reads keys while somebody else has the terminal.
-    paused: Arc<AtomicBool>,
+    /// Whoever has it reads the terminal.
+    reader: Arc<Mutex<()>>,
+    /// Somebody else has the terminal, or is about to: our reader of keys stands back.
+    lent: Arc<AtomicBool>,
 }
 
 impl Screen {
     /// Takes the terminal. Keys and the signals that `ended` waits for go to `to`.
     pub(super) fn open(
-        s: &Session,
+        cwd: &Path,
         to: Sender<Happening<Input>>,
         mut ended: impl FnMut() -> i32 + Send + 'static,
     ) -> Result<Screen, CliError> {
         let trouble =
             |e: std::io::Error| CliError::refused(format!("the terminal cannot be used: {e}"), "git agents status");
         let terminal = ratatui::try_init().map_err(trouble)?;
-        let paused = Arc::new(AtomicBool::new(false));
-        let (pause, lent, keys) = (paused.clone(), paused.clone(), to.clone());
+        let (reader, lent) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (reads, stands_back, is_lent, keys) = (reader.clone(), lent.clone(), lent.clone(), to.clone());
         std::thread::spawn(move || {
             loop {
-                if pause.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(20));
-                    continue;
-                }
+                // Waits here while the terminal is lent.
+                let reading = alone(&reads);
                 // Not for ever: somebody may want the terminal for himself.
-                match event::poll(Duration::from_millis(100)) {
-                    Ok(false) => {}
-                    Ok(true) if pause.load(Ordering::SeqCst) => {}
-                    Ok(true) => {
-                        let Ok(e) = event::read() else { return };
-                        if keys.send(Happening::Other(Input::Terminal(e))).is_err() {
-                            return;
+                while !stands_back.load(Ordering::SeqCst) {
+                    match event::poll(Duration::from_millis(100)) {
+                        Ok(true) if !stands_back.load(Ordering::SeqCst) => {
+                            let Ok(e) = event::read() else { return };
+                            if keys.send(Happening::Other(Input::Terminal(e))).is_err() {
+                                return;
+                            }
                         }
+                        Ok(_) => {}
+                        Err(_) => return,
                     }
-                    Err(_) => return,
                 }
+                drop(reading);
+                std::thread::yield_now();
             }
         });
         std::thread::spawn(move || {
             loop {
                 let signal = ended();
                 // Ctrl-C while somebody else has the terminal is meant for him.
-                let theirs = signal == nix::libc::SIGINT && lent.load(Ordering::SeqCst);
+                let theirs = signal == nix::libc::SIGINT && is_lent.load(Ordering::SeqCst);
                 if !theirs && to.send(Happening::Other(Input::End(signal))).is_err() {
                     return;
                 }
@@ -90,23 +96,27 @@ impl Screen {
         });
         Ok(Screen {
             terminal,
-            cwd: s.cwd.clone(),
+            cwd: cwd.to_owned(),
             colour: std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
             answer: None,
             met: Summary::default(),
+            polls: false,
             chosen: TableState::new().with_selected(0),
+            note: None,
             question: None,
             left: false,
-            paused,
+            reader,
+            lent,
         })
     }
 
     /// Shows what there is now.
-    pub(super) fn show(&mut self, answer: &StatusAnswer, met: Summary) -> Result<(), CliError> {
+    pub(super) fn show(&mut self, answer: &StatusAnswer, met: Summary, polls: bool) -> Result<(), CliError> {
         let last = answer.agents.len().saturating_sub(1);
         self.chosen.select(Some(self.chosen.selected().unwrap_or(0).min(last)));
         self.answer = Some(answer.clone());
         self.met = met;
+        self.polls = polls;
         self.draw()
     }
 
@@ -128,6 +138,7 @@ impl Screen {
         if key.kind == KeyEventKind::Release {
             return Ok(false);
         }
+        self.note = None;
         if let Some((verb, name)) = self.question.take() {
             if matches!(key.code, KeyCode::Char('y' | 'Y')) {
                 self.leave(&[verb, &name], true)?;
@@ -174,6 +185,17 @@ impl Screen {
                         }
                     }
                     'a' => self.leave(&["attach", &name], false)?,
+                    'o' => match self.agent().and_then(|a| a.url.clone()) {
+                        // git's own way to the user's browser: `browser.<tool>`, `web.browser`, or what is there.
+                        Some(url) => {
+                            let cwd = self.cwd.clone();
+                            self.away(false, || {
+                                let call = crate::git::command::Call::user_visible(&cwd, ["web--browse", &url]);
+                                call.in_terminal().map(drop).map_err(|e| e.to_string())
+                            })?;
+                        }
+                        None => self.note = Some(format!("'{}' serves nothing", shown(&name))),
+                    },
                     's' => self.question = Some(("stop", name)),
                     'r' => self.question = Some(("retry", name)),
                     _ => {}
@@ -195,9 +217,9 @@ impl Screen {
 
     /// Gives the terminal away while `f` runs.
     fn away(&mut self, stay: bool, f: impl FnOnce() -> Result<(), String>) -> Result<(), CliError> {
-        self.paused.store(true, Ordering::SeqCst);
-        // Until the reader of keys has seen it.
-        std::thread::sleep(Duration::from_millis(120));
+        self.lent.store(true, Ordering::SeqCst);
+        let reader = self.reader.clone();
+        let ours = alone(&reader);
         ratatui::restore();
         let done = f();
         let mut out = std::io::stderr();
@@ -210,7 +232,8 @@ impl Screen {
         }
         self.terminal = ratatui::try_init()
             .map_err(|e| CliError::refused(format!("the terminal cannot be used: {e}"), "git agents status"))?;
-        self.paused.store(false, Ordering::SeqCst);
+        self.lent.store(false, Ordering::SeqCst);
+        drop(ours);
         self.left = true;
         Ok(())
     }
@@ -219,7 +242,15 @@ impl Screen {
         let Some(answer) = &self.answer else { return Ok(()) };
         let chosen = &mut self.chosen;
         let log = answer.agents.get(chosen.selected().unwrap_or(0)).map(last_lines).unwrap_or_default();
-        let view = View { answer, met: &self.met, log: &log, question: self.question.as_ref(), colour: self.colour };
+        let view = View {
+            answer,
+            met: &self.met,
+            polls: self.polls,
+            log: &log,
+            note: self.note.as_deref(),
+            question: self.question.as_ref(),
+            colour: self.colour,
+        };
         self.terminal.draw(|f| frame(f, &view, chosen)).map(drop).map_err(CliError::output)
     }
 }
@@ -228,6 +259,11 @@ impl Drop for Screen {
     fn drop(&mut self) {
         ratatui::restore();
     }
+}
+
+/// The right to read the terminal. It guards no data that a panic could leave half-done.
+fn alone(reader: &Mutex<()>) -> MutexGuard<'_, ()> {
+    reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[expect(clippy::disallowed_methods, reason = "our own program, in the user's terminal")]
@@ -258,19 +294,23 @@ fn last_lines(a: &AgentAnswer) -> Vec<String> {
 struct View<'a> {
     answer: &'a StatusAnswer,
     met: &'a Summary,
+    polls: bool,
     log: &'a [String],
+    note: Option<&'a str>,
     question: Option<&'a (&'static str, String)>,
     colour: bool,
 }
 
 fn frame(f: &mut Frame<'_>, view: &View<'_>, chosen: &mut TableState) {
-    let View { answer, met, log, question, colour } = *view;
+    let View { answer, met, polls, log, note, question, colour } = *view;
     let area = f.area();
     let log_height = u16::try_from(log.len() + 2).unwrap_or(14).min(area.height / 3);
     let rows = [Constraint::Length(1), Constraint::Min(3), Constraint::Length(log_height), Constraint::Length(1)];
     let [head, middle, below, foot] = Layout::vertical(rows).areas(area);
     let paint = |c: Color| if colour { Style::default().fg(c) } else { Style::default() };
-    f.render_widget(Paragraph::new(headline(answer)).style(Style::default().add_modifier(Modifier::BOLD)), head);
+    let polled = if polls { " (looking every few seconds)" } else { "" };
+    let title = format!("{}{polled}", headline(answer));
+    f.render_widget(Paragraph::new(title).style(Style::default().add_modifier(Modifier::BOLD)), head);
     let n = answer.agents.len();
     let matrix = u16::try_from(n.min(MATRIX) * 2 + 4).unwrap_or(44);
     let (left, right) = if (2..=MATRIX).contains(&n) && middle.width > 70 + matrix {
@@ -287,9 +327,10 @@ fn frame(f: &mut Frame<'_>, view: &View<'_>, chosen: &mut TableState) {
     let lines: Vec<Line<'_>> = log.iter().map(|l| Line::raw(l.as_str())).collect();
     let block = Block::new().borders(Borders::TOP).title(format!(" {name} "));
     f.render_widget(Paragraph::new(lines).block(block), below);
-    let keys = match question {
-        Some((verb, name)) => format!("{verb} '{}'? y/n", shown(name)),
-        None => "q quit  \u{2191}\u{2193} choose  d diff  l log  a attach  s stop  r retry".to_owned(),
+    let keys = match (question, note) {
+        (Some((verb, name)), _) => format!("{verb} '{}'? y/n", shown(name)),
+        (None, Some(note)) => note.to_owned(),
+        (None, None) => "q quit  \u{2191}\u{2193} choose  d diff  l log  o URL  a attach  s stop  r retry".to_owned(),
     };
     f.render_widget(Paragraph::new(keys).style(Style::default().add_modifier(Modifier::DIM)), foot);
 }
@@ -391,4 +432,39 @@ fn meetings(f: &mut Frame<'_>, area: Rect, answer: &StatusAnswer, met: &Summary,
         lines.push(Line::from(spans));
     }
     f.render_widget(Paragraph::new(lines), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Started by the test below in a terminal of its own.
+    #[test]
+    #[ignore = "takes the terminal and panics"]
+    fn panics_with_the_terminal_taken() {
+        let (to, _from) = std::sync::mpsc::channel();
+        let mut screen = Screen::open(Path::new("/"), to, || {
+            loop {
+                std::thread::park()
+            }
+        })
+        .ok()
+        .unwrap();
+        screen.terminal.draw(|_| panic!("on the screen")).unwrap();
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a terminal of its own for this very program")]
+    fn a_panic_leaves_the_terminal_as_it_was() {
+        let me = std::env::current_exe().unwrap();
+        let child = "cli::screen::tests::panics_with_the_terminal_taken";
+        let line = format!("stty -a; '{}' --ignored --exact {child} --nocapture; stty -a", me.display());
+        let out = std::process::Command::new("script").args(["-qec", &line, "/dev/null"]).output().unwrap();
+        let out = String::from_utf8_lossy(&out.stdout).into_owned();
+        let (before, rest) = out.split_once("running 1 test").unwrap();
+        assert!(rest.contains("on the screen"), "{out}");
+        let (taken, back) = (rest.find("\x1b[?1049h").unwrap(), rest.rfind("\x1b[?1049l").unwrap());
+        assert!(taken < back, "{out}");
+        assert!(rest.trim_end().ends_with(before.trim()), "{out}");
+    }
 }

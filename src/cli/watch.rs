@@ -47,23 +47,24 @@ pub(super) fn watch(
     // Before any thread starts: an ended view puts the terminal back.
     let signals = if form == Form::Screen { Some(super::follow::catch()?) } else { None };
     let mut follow: Follow<'_, Input> = Follow::begin(ctx, Question::default(), true)?;
-    if let Some(why) = follow.polls_because() {
-        s.ui.warn(&format!("looking every few seconds, for {why}"));
-    }
     let mut changed = BTreeSet::new();
     let mut screen = match signals {
-        Some(signals) => Some(Screen::open(s, follow.sender(), end_of(signals))?),
+        Some(signals) => Some(Screen::open(&s.cwd, follow.sender(), end_of(signals))?),
         None => None,
     };
     let mut before: Option<StatusAnswer> = None;
-    let mut look = true;
+    let (mut look, mut told) = (true, false);
     loop {
         if look {
             let (inv, summary) = follow.summary(&changed)?;
+            let polls = follow.polls_because();
+            if screen.is_none() {
+                say_polls(s, polls, &mut told);
+            }
             let base = super::commands::base_name(ctx);
             let answer = status_with(ctx, &inv, only, base, &summary)?;
             match (&mut screen, form) {
-                (Some(screen), _) => screen.show(&answer, summary)?,
+                (Some(screen), _) => screen.show(&answer, summary, polls.is_some())?,
                 (None, Form::Json) => tell(s, before.as_ref(), &answer)?,
                 (None, _) if before.as_ref() != Some(&answer) => {
                     let gap = if before.is_some() { "\n" } else { "" };
@@ -89,6 +90,14 @@ pub(super) fn watch(
                 }
             }
         }
+    }
+}
+
+/// Says once that nothing tells what changes: at the limit of the system that may come late.
+pub(super) fn say_polls(s: &Session, polls_because: Option<&str>, told: &mut bool) {
+    if let (Some(why), false) = (polls_because, *told) {
+        s.ui.warn(&format!("looking every few seconds, for {why}"));
+        *told = true;
     }
 }
 

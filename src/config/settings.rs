@@ -124,6 +124,7 @@ pub struct Settings {
     pub copy_secrets: Option<bool>,
     pub clean_min_age_s: Option<u64>,
     pub trash_keep_s: Option<u64>,
+    pub trash_room: u64,
     /// The user's own patterns only; those of the project are in the `ApprovedPlan`.
     pub throw_away: Vec<String>,
     pub question_grace_s: u64,
@@ -292,6 +293,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let copy_secrets = from.pick(&table::COPY_SECRETS, flags.copy_secrets, |_| None, value::parse_bool);
     let clean_min_age = from.pick(&table::CLEAN_MIN_AGE, None, |_| None, units::parse_duration);
     let trash_keep = from.pick(&table::TRASH_KEEP, None, |_| None, limit);
+    let trash_room = from.pick(&table::TRASH_ROOM, None, |_| None, units::parse_size);
     let throw_away = from.pick(&table::THROW_AWAY, None, |_| None, |s| value::parse_list(s, value::parse_throw_away));
     let question_grace = from.pick(&table::QUESTION_GRACE, None, |_| None, units::parse_duration);
     let stop_grace = from.pick(&table::STOP_GRACE, None, |_| None, units::parse_duration);
@@ -334,6 +336,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         copy_secrets,
         clean_min_age_s: clean_min_age,
         trash_keep_s: trash_keep.and_then(|l| l.0),
+        trash_room: trash_room.unwrap_or(u64::MAX),
         throw_away: throw_away.unwrap_or_default(),
         question_grace_s: question_grace.unwrap_or(60),
         stop_grace_s: stop_grace.unwrap_or(10),

@@ -98,6 +98,8 @@ settings! {
         "how long nothing may have happened in an environment before it is removed unasked; without it landed work goes at once, the rest after a day";
     TRASH_KEEP: "agents.trashKeep", None, "GIT_AGENTS_TRASH_KEEP", Some("14d"), anywhere,
         "how long what was removed stays in the trash; 'off' is for ever";
+    TRASH_ROOM: "agents.trashRoom", None, "GIT_AGENTS_TRASH_ROOM", Some("5GiB"), anywhere,
+        "how much the trash may hold before what tools make again (node_modules, target, …) is deleted from it early";
     THROW_AWAY: "agents.throwAway", None, "GIT_AGENTS_THROW_AWAY", None, user,
         "untracked files that are not work, gitignore patterns, on top of the approved ones of the project";
     QUESTION_GRACE: "agents.questionGrace", None, "GIT_AGENTS_QUESTION_GRACE", Some("1m"), anywhere,

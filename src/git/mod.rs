@@ -6,6 +6,7 @@ pub mod changes;
 pub mod command;
 pub mod config_file;
 pub mod endings;
+pub mod executable;
 pub mod ignore;
 pub mod landing;
 pub mod locks;

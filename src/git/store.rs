@@ -30,13 +30,16 @@ pub struct Store {
     trees: Mutex<HashMap<Option<Oid>, PathBuf>>,
 }
 
+/// Nobody keeps what is written here: neither small nor safe, but quick. Objects are named by their whole ids, so git
+/// need not look ten times for a reference of that name.
+const QUICK: &str = "[core]\nlooseCompression = 0\ncreateObject = rename\nwarnAmbiguousRefs = false\n";
+
 impl Store {
     /// A new, empty one.
     pub fn open(repo: &Repo) -> Result<Store> {
         let settings = repo.settings()?;
         let rules = settings_for_merging(settings);
-        // Nobody keeps what is written here: neither small nor safe, but quick.
-        let sterile = Sterile::in_memory(repo, &format!("{rules}[core]\nlooseCompression = 0\n"))?;
+        let sterile = Sterile::in_memory(repo, &format!("{rules}{QUICK}"))?;
         Attributes::read(repo, settings).write_for_all(&sterile)?;
         sterile::copy(&repo.common_dir.join("info/exclude"), &sterile.dir().join("info/exclude"))?;
         let objects = Objects::open_private(sterile.dir())?;

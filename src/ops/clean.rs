@@ -3,15 +3,18 @@
 //! One pass for the command, the hook's worker and `land`. It judges everybody from one reading, and each that may go is
 //! judged once more under the repository's lock and again right before it is moved.
 
-use super::inventory::{Agent, Inventory, in_parallel};
+use super::answer::JsonPath;
+use super::inventory::{Agent, Inventory, head_commit, in_parallel};
 use super::landed::{self, Landing};
 use super::safe::{self, Facts};
-use super::{Context, Result, moved, plan, remove, repair};
+use super::{Context, Result, expire, moved, plan, remove, repair};
 use crate::config::Flags;
+use crate::git::status::Place;
+use crate::git::worktree::Link;
 use crate::model::agent::Zombie;
 use crate::model::task::short_ref;
 use crate::model::text::shell_word;
-use crate::runtime::clock;
+use crate::runtime::{clock, files, process};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -37,8 +40,12 @@ pub struct Cleaned {
     pub kept: Vec<Kept>,
     /// When a remote was asked last; `null` where none ever was.
     pub remote_checked: Option<String>,
+    /// Whether there is a remote at all.
+    pub has_remote: bool,
     /// What was compared with.
     pub bases: Vec<Base>,
+    /// What `--caches` emptied.
+    pub caches: Vec<Cache>,
     /// Why nothing could be judged, and the command that mends it.
     pub hint: Option<String>,
 }
@@ -78,6 +85,17 @@ pub struct Base {
     pub instead_of: Option<String>,
 }
 
+/// A directory that its tools make again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Cache {
+    /// Whose.
+    pub name: String,
+    /// Where it was.
+    pub path: JsonPath,
+    /// What it took.
+    pub bytes: u64,
+}
+
 impl Cleaned {
     /// A line for each that went.
     pub fn lines(&self) -> Vec<String> {
@@ -95,7 +113,7 @@ impl Cleaned {
 
 /// Takes away what is safe to take away.
 pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
-    let mut out = Cleaned { version: 1, remote_checked: remote_checked(ctx), ..Cleaned::default() };
+    let mut out = begin(ctx);
     if let (false, Some(why)) = (how.dry_run, ctx.state.lock_trouble()) {
         out.hint = Some(format!("{why}; nothing is removed automatically here"));
         return Ok(out);
@@ -180,6 +198,39 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
         }
     }
     Ok(out)
+}
+
+/// Empties what can be made again, in every environment that nobody works in; all worktrees stay.
+pub fn caches(ctx: &Context, dry_run: bool) -> Result<Cleaned> {
+    let mut out = begin(ctx);
+    let _held = ctx.state.lock()?;
+    let inv = Inventory::read(ctx)?;
+    for a in &inv.agents {
+        let busy = a.run.is_alive()? || a.state().is_some_and(|s| !s.is_final()) || a.reg.doing.is_some();
+        let Some(entry) = a.entry.as_ref().filter(|e| !busy && e.link() == Link::Good) else { continue };
+        let users: Vec<String> = process::users_of(&entry.path).iter().map(safe::shown).collect();
+        if !users.is_empty() {
+            let why = format!("somebody works in its directory: {}", users.join(", "));
+            out.kept.push(kept(a, None, vec![why]));
+            continue;
+        }
+        let commit = head_commit(&inv, &entry.head).1;
+        let place = Place { worktree: &entry.path, admin: &entry.admin, head: commit.as_ref() };
+        for path in expire::regenerable(ctx, &place)? {
+            let bytes = files::size_of(&path);
+            if !dry_run {
+                expire::delete(ctx, &path)?;
+            }
+            out.caches.push(Cache { name: a.reg.name.0.clone(), path: path.as_path().into(), bytes });
+        }
+    }
+    Ok(out)
+}
+
+fn begin(ctx: &Context) -> Cleaned {
+    let has_remote =
+        crate::git::config_file::read(&ctx.repo().common_dir).is_ok_and(|c| !c.subsections("remote").is_empty());
+    Cleaned { version: 1, remote_checked: remote_checked(ctx), has_remote, ..Cleaned::default() }
 }
 
 fn kept(a: &Agent, zombie: Option<Zombie>, reasons: Vec<String>) -> Kept {

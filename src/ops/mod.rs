@@ -8,6 +8,8 @@ pub mod clean;
 pub mod commands;
 pub mod create;
 pub mod doctor;
+pub mod executable;
+pub mod expire;
 pub mod flags;
 pub mod hold;
 pub mod hooks;

@@ -333,7 +333,7 @@ fn quiet(inv: &Inventory, a: &Agent, entry: &worktree::Entry) -> u64 {
 }
 
 /// A repository below the tree at `top`, ignored or not. What cannot be read may be one.
-fn nested(top: &Path) -> Option<String> {
+pub(super) fn nested(top: &Path) -> Option<String> {
     let mut todo = vec![top.to_owned()];
     while let Some(dir) = todo.pop() {
         let Ok(entries) = std::fs::read_dir(&dir) else {

@@ -249,6 +249,22 @@ pub fn mounts() -> Vec<PathBuf> {
     points.map(|p| std::ffi::OsString::from_vec(unescape(p)).into()).collect()
 }
 
+/// Bytes of all files below `dir`, as the disk counts them; no link followed, what cannot be read left out.
+pub fn size_of(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let (mut sum, mut todo) = (0, vec![dir.to_owned()]);
+    while let Some(dir) = todo.pop() {
+        for e in fs::read_dir(&dir).into_iter().flatten().filter_map(Result::ok) {
+            match e.metadata() {
+                Ok(m) if m.is_dir() => todo.push(e.path()),
+                Ok(m) => sum += m.blocks() * 512,
+                Err(_) => {}
+            }
+        }
+    }
+    sum
+}
+
 /// `\040` and the like.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A lock that is held until this is dropped or the process ends.
 #[derive(Debug)]
@@ -34,29 +34,28 @@ impl Lock {
     }
 
     /// Takes the lock, waiting at most `limit`; `None` when the time is up.
+    ///
+    /// The kernel has no `flock` with a time limit, and asking again and again cost half of what many agents at once
+    /// cost: a thread waits. One that comes too late gives the lock back at once.
     pub fn take_within(path: &Path, limit: Duration) -> Result<Option<Lock>, Error> {
-        let deadline = Instant::now() + limit;
-        let mut pause = Duration::from_micros(200);
-        loop {
-            if let Some(lock) = Lock::try_take(path)? {
-                return Ok(Some(lock));
-            }
-            if Instant::now() >= deadline {
-                return Ok(None);
-            }
-            std::thread::sleep(pause);
-            // Held for milliseconds: a long pause would cost more than asking.
-            pause = (pause * 2).min(Duration::from_millis(3));
+        if let Some(lock) = Lock::try_take(path)? {
+            return Ok(Some(lock));
         }
+        let (to, from) = std::sync::mpsc::channel();
+        let waited = path.to_owned();
+        std::thread::Builder::new().spawn(move || to.send(Lock::take(&waited))).map_err(because("wait for", path))?;
+        from.recv_timeout(limit).ok().transpose()
     }
 
     /// Takes the lock however long it takes.
     pub fn take(path: &Path) -> Result<Lock, Error> {
         loop {
             let file = open(path)?;
-            file.lock().map_err(because("lock", path))?;
-            if is_current(&file, path) {
-                return Ok(Lock { file, path: path.to_owned() });
+            match file.lock() {
+                Ok(()) if is_current(&file, path) => return Ok(Lock { file, path: path.to_owned() }),
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(because("lock", path)(e)),
             }
         }
     }
@@ -166,6 +165,21 @@ mod tests {
         drop(a);
         assert!(!Lock::is_held(&p).unwrap());
         assert!(Lock::try_take(&p).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_waiter_gets_it_when_it_is_free_and_one_whose_time_is_up_keeps_nothing() {
+        let d = tempfile::tempdir().unwrap();
+        let p = d.path().join("l");
+        let a = Lock::try_take(&p).unwrap().unwrap();
+        assert!(Lock::take_within(&p, Duration::ZERO).unwrap().is_none());
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| Lock::take_within(&p, Duration::from_secs(60)).unwrap().is_some());
+            drop(a);
+            assert!(waiter.join().unwrap());
+        });
+        // The late waiter of above lets go at once, whenever it comes.
+        drop(Lock::take(&p).unwrap());
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl<'e> Lab<'e> {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     let out = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(out.success());
 }
@@ -94,10 +94,11 @@ fn is_ours(file: &Path) -> bool {
         || name.starts_with("fast_import_crash")
 }
 
-/// Everything below `code`, but for the notes that a lock's holder leaves in it.
-fn fingerprint(env: &Env) -> Tree {
+/// Everything below `code`, but for the notes that a lock's holder leaves in it, and what is expendable.
+pub fn fingerprint(env: &Env) -> Tree {
     let mut tree = tree_state(&env.root().join("code"));
-    tree.retain(|path, _| !path.ends_with(b"/agents/lock"));
+    let cached = |path: &[u8]| path.windows(13).any(|w| w == b"/agents/cache");
+    tree.retain(|path, _| !path.ends_with(b"/agents/lock") && !cached(path));
     tree
 }
 
@@ -285,6 +286,46 @@ pub const CASES: &[Case] = &[
         same: summary,
     },
     Case {
+        name: "clean",
+        args: &["clean", "-q"],
+        prepare: |r| {
+            for name in ["k", "l"] {
+                let at = r.agent(name);
+                at.write("ignored/cache.bin", [0, 1, 2, 255]);
+                at.write(format!("src/{name}.txt"), "made here\n");
+                at.commit("Made here");
+                r.git(&["merge", "--quiet", "--no-edit", name]);
+            }
+            r.agent("behind");
+        },
+        again: |lab, _| drop(lab.repo.agents(&["clean"]).ok()),
+        same: summary,
+    },
+    Case {
+        name: "expire",
+        args: &["clean", "-q"],
+        prepare: |r| {
+            agent_with_work(r);
+            r.agents(&["rm", "k"]).ok();
+            crate::expire::backdate(r, 20);
+            r.agents(&["clean"]).ok();
+            crate::expire::a_day_passes(r);
+        },
+        again: |lab, _| drop(lab.repo.agents(&["clean"]).ok()),
+        same: summary,
+    },
+    Case {
+        name: "restore from a capture",
+        args: &["restore", "k"],
+        prepare: |r| {
+            agent_with_work(r);
+            r.agents(&["rm", "-D", "k"]).ok();
+            crate::expire::to_the_capture(r);
+        },
+        again: |lab, what| drop(again(lab, &["restore", "k"], "no removed agent", what)),
+        same: summary,
+    },
+    Case {
         name: "adopt",
         args: &["adopt", "there"],
         prepare: |r| drop(r.git(&["branch", "there", "HEAD~1"])),
@@ -308,7 +349,11 @@ pub const CASES: &[Case] = &[
 /// Kills the program itself before each `step`-th of its changes, from `first`; how often.
 pub fn sweep(case: &Case, first: usize, step: usize) -> usize {
     let env = Env::new();
-    let lab = Lab::new(&env, case.prepare);
+    let mut lab = Lab::new(&env, case.prepare);
+    if case.name == "expire" {
+        // That is what it is for.
+        lab.held.trees.clear();
+    }
     let target = lab.target(case.args);
     let points = target.points();
     let expected = (case.same)(&lab.repo);

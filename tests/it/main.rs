@@ -10,13 +10,17 @@
 )]
 
 mod adopt;
+mod clean;
 mod cli;
 mod create;
+mod doctor;
 mod errors;
+mod expire;
 mod faults;
 mod hooks;
 mod kill;
 mod land;
+mod landed;
 mod layers;
 mod layouts;
 mod licences;
@@ -45,5 +49,6 @@ mod support;
 mod surroundings;
 mod survival;
 mod sync;
+mod sync_kill;
 mod talk;
 mod trust;

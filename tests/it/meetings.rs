@@ -1,5 +1,6 @@
 //! `overlap`, `check` and the overlap of `status`, as their users see them.
 
+use crate::support::env::Background;
 use crate::support::{Env, Repo, tree_state};
 use serde_json::{Value, json};
 
@@ -371,6 +372,23 @@ fn where_there_are_no_events_it_looks_by_itself_and_says_so() {
 }
 
 #[test]
+fn at_the_limit_of_the_system_it_polls_and_says_so() {
+    let env = Env::new();
+    let repo = repo(&env, &["one"]);
+    // Limits of a user namespace are its own.
+    let line = "echo 2 > /proc/sys/user/max_inotify_watches && exec git-agents status --watch --json";
+    let mut command = env.command("unshare", repo.path());
+    command.args(["-U", "-r", "sh", "-c", line]);
+    let watch = Background::start(&env, command);
+    env.until("a snapshot", || watch.stdout().contains(r#""kind":"snapshot""#));
+    assert!(watch.stderr().contains("looking every few seconds, for"), "{}", watch.stderr());
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    env.until("a change", || watch.stdout().contains(r#""kind":"change""#));
+    watch.signal(nix::sys::signal::Signal::SIGINT);
+    watch.finish(&env).code(130);
+}
+
+#[test]
 fn the_full_screen_shows_who_meets_whom_and_leaves_the_terminal_as_it_was() {
     let env = Env::new();
     let repo = repo(&env, &["one", "two"]);
@@ -390,6 +408,13 @@ fn the_full_screen_shows_who_meets_whom_and_leaves_the_terminal_as_it_was() {
     env.until("a question", || screen().contains("stop 'two'? y/n"));
     tmux(&["send-keys", "n"]).ok();
     env.until("no question", || !screen().contains("y/n"));
+    tmux(&["send-keys", "o"]).ok();
+    env.until("an answer", || screen().contains("'two' serves nothing"));
+    // The terminal is lent and comes back.
+    tmux(&["send-keys", "d"]).ok();
+    env.until("a diff", || screen().contains("+    let x = a + 2;"));
+    tmux(&["send-keys", "q"]).ok();
+    env.until("the screen again", || screen().contains("2 agents on main"));
     tmux(&["send-keys", "q"]).ok();
     env.until("the end", || screen().contains("ended 0"));
     assert!(!screen().contains("q quit"), "{}", screen());

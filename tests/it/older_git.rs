@@ -34,3 +34,11 @@ fn killed_in_the_middle() {
 fn random_worktrees_come_back() {
     crate::restore::random_states(500, 8);
 }
+
+#[test]
+fn synced_as_with_the_other_one() {
+    crate::sync::settings_of_the_user_made_a_rebase_something_else();
+    crate::sync::uncommitted_work_was_lost_in_the_stash();
+    crate::sync::who_was_begun_on_top_of_another_one_follows_it();
+    crate::sync_kill::sample();
+}

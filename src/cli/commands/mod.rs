@@ -3,6 +3,7 @@
 pub mod adopt;
 pub mod attach;
 pub mod check;
+pub mod clean;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
@@ -29,6 +30,7 @@ pub mod wait;
 
 use super::Session;
 use super::error::{CliError, code};
+use crate::git::command::Call;
 use crate::ops::answer::StatusAnswer;
 use crate::ops::inventory::Inventory;
 use crate::ops::{Context, Error};
@@ -90,6 +92,7 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
     let schema = match command {
         "status" | "show" | "new" => schemars::schema_for!(StatusAnswer),
         "overlap" => schemars::schema_for!(crate::ops::overlap::answer::Overlaps),
+        "clean" => schemars::schema_for!(crate::ops::clean::Cleaned),
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
@@ -149,6 +152,14 @@ pub fn chosen(
     let mut seen = std::collections::HashSet::new();
     names.retain(|n| seen.insert(n.clone()));
     Ok(names)
+}
+
+/// Asks every remote, and forgets the branches that are gone there.
+pub fn ask_remotes(s: &Session, ctx: &Context) -> Result<(), CliError> {
+    s.ui.say("fetching");
+    let call = Call::user_visible(&ctx.repo().common_dir, ["fetch", "--quiet", "--all", "--prune"]);
+    call.env_remove("GIT_NO_LAZY_FETCH").run().map_err(Error::from)?;
+    Ok(())
 }
 
 /// The last batch, or an error that says there is none.

@@ -257,12 +257,10 @@ fn place(p: &PathAnswer) -> String {
 /// The whole answer first, then each pair that changes.
 fn watch(s: &Session, ctx: &Context, question: Question, as_json: bool) -> Result<i32, CliError> {
     let mut live = Live::begin(ctx, question)?;
-    if let Some(why) = live.polls_because() {
-        s.ui.warn(&format!("looking every few seconds, for {why}"));
-    }
-    let mut first = true;
+    let (mut first, mut told) = (true, false);
     loop {
         let turns = live.next(std::mem::take(&mut first))?;
+        crate::cli::watch::say_polls(s, live.polls_because(), &mut told);
         for t in turns {
             match (t, as_json) {
                 (Turn::Pair(p), true) => {

@@ -102,7 +102,7 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
     match (side, done) {
         (Side::New(to), _) => {
             let path = shell_word(&plan.entry.path.to_string_lossy()).into_owned();
-            let undo = format!("git -C {path} reset --keep {}", undo_commit(&step));
+            let undo = format!("git -C {path} reset --keep {}", shell_word(&undo_commit(&step)));
             Ok(Outcome::Synced(plan.synced(Some(to), Some(undo))))
         }
         (_, Err(e)) => {
@@ -289,7 +289,8 @@ fn clear(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step: &Step
     on_the_way.extend(objects.commits_beyond(&step.tip, &[upstream], 1000)?);
     for path in left {
         let file = entry.path.join(std::ffi::OsStr::from_bytes(&path));
-        let Ok(Some(bytes)) = files::read_limited(&file, 1 << 30) else { continue };
+        let link = std::fs::read_link(&file).map(|t| t.into_os_string().into_encoded_bytes());
+        let Ok(Some(bytes)) = link.map(Some).or_else(|_| files::read_limited(&file, 1 << 30)) else { continue };
         let is_of = |commit: &Oid| {
             let blob = objects.blob_at(commit, &path).ok().flatten();
             blob.is_some_and(|b| b.starts_with(&bytes))

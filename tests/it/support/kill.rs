@@ -52,6 +52,7 @@ pub struct Target<'e> {
     dir: PathBuf,
     program: PathBuf,
     args: Vec<OsString>,
+    more: Vec<(&'static str, &'static str)>,
 }
 
 impl<'e> Target<'e> {
@@ -62,7 +63,13 @@ impl<'e> Target<'e> {
 
     pub fn program<A: AsRef<OsStr>>(env: &'e Env, dir: &Path, program: &Path, args: &[A]) -> Target<'e> {
         let args = args.iter().map(|a| a.as_ref().to_owned()).collect();
-        Target { env, dir: dir.to_owned(), program: program.to_owned(), args }
+        Target { env, dir: dir.to_owned(), program: program.to_owned(), args, more: Vec::new() }
+    }
+
+    /// With one more variable.
+    pub fn with(mut self, key: &'static str, value: &'static str) -> Target<'e> {
+        self.more.push((key, value));
+        self
     }
 
     /// Runs it unharmed.
@@ -174,6 +181,7 @@ impl<'e> Target<'e> {
 
     fn traced(&self, log: &Path, fault: Option<(&Point, &str)>) -> Command {
         let mut command = self.env.command("strace", &self.dir);
+        command.envs(self.more.iter().copied());
         command.arg("-q").arg("-y").arg("-o").arg(log).args(filter(fault));
         command.arg("--").arg(&self.program).args(&self.args);
         command
@@ -203,7 +211,8 @@ impl<'e> Target<'e> {
         let mut path = vec![dir];
         path.extend(std::env::split_paths(self.env.path()));
         let mut command = self.env.command(&self.program, &self.dir);
-        command.args(&self.args).env("PATH", std::env::join_paths(path).unwrap());
+        command.args(&self.args).envs(self.more.iter().copied());
+        command.env("PATH", std::env::join_paths(path).unwrap());
         Wrapped { command, calls, log }
     }
 
