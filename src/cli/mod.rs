@@ -45,7 +45,7 @@ usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
 
 start      demo         the whole journey on a throw-away repository
            new, adopt   one environment, new or of what exists; no assistant
-           run          tasks become agents working side by side, then the report
+           run          tasks become agents working side by side; the report
 meanwhile  status       who does what, who needs you (also plain 'git agents')
            show, logs   everything about one; a readable transcript
            attach, send   sit down in its place; one more message to its session
@@ -59,7 +59,8 @@ tidy up    rm, restore  removes environments, into the trash; brings them back
            clean        removes what has landed; says why the rest stays
 set up     doctor       what is wrong, and what mends it
            hooks        git hooks that tidy up and remind after a merge
-           trust, shell-init   approves what a project runs; 'agents' for shells
+           trust        approves the commands of .git-agents.toml
+           shell-init   the function 'agents' for bash, zsh or fish
 
 AGENT is a name, a branch, a number of the last batch, or '@' (here).
 'git agents COMMAND -h' tells more about each.
