@@ -43,24 +43,24 @@ pub struct Cli {
 const HELP: &str = "\
 usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
 
-start      demo        the whole journey on a throw-away repository
-           new         one environment, no assistant yet
-           run         tasks become agents working in parallel; then the report
-           adopt       takes an existing worktree or branch under management
-meanwhile  status      who does what, who needs you (also plain 'git agents')
-           show, logs  everything about one; a readable transcript
-           attach, send  sit down in its place; one more message to its session
-           wait        look on until all are settled
-           stop, retry end runs; run tasks again
-           overlap     who changes things that meet, and how badly
-its place  path, exec  its directory; a command, or a shell, in it
-decide     report      what came out
-           sync, land, push  rebases on the base; brings into it; publishes
-tidy up    rm, restore removes environments, into the trash; brings them back
-           clean, doctor   removes what has landed; what is wrong, what mends it
-set up     hooks       git hooks that tidy up and remind after a merge
-           trust       approves the commands of .git-agents.toml
-           shell-init  the function 'agents' for bash, zsh or fish
+start      demo         the whole journey on a throw-away repository
+           new, adopt   one environment, new or of what exists; no assistant
+           run          tasks become agents working side by side; the report
+meanwhile  status       who does what, who needs you (also plain 'git agents')
+           show, logs   everything about one; a readable transcript
+           attach, send   sit down in its place; one more message to its session
+           wait         look on until all are settled
+           stop, retry  end runs; run tasks again
+           overlap      who changes things that meet, and how badly
+its place  path, exec   its directory; a command, or a shell, in it
+decide     report       what came out
+           sync, land, push   rebases on the base; brings into it; publishes
+tidy up    rm, restore  removes environments, into the trash; brings them back
+           clean        removes what has landed; says why the rest stays
+set up     doctor       what is wrong, and what mends it
+           hooks        git hooks that tidy up and remind after a merge
+           trust        approves the commands of .git-agents.toml
+           shell-init   the function 'agents' for bash, zsh or fish
 
 AGENT is a name, a branch, a number of the last batch, or '@' (here).
 'git agents COMMAND -h' tells more about each.

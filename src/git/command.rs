@@ -5,6 +5,7 @@
 //! hook, no fsmonitor and sign nothing, unless [`Call::user_visible`] says that the user would expect it.
 
 use super::{Error, Result};
+use crate::runtime::files;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -261,6 +262,17 @@ impl Call {
             let _ = w.join();
         }
         Ok(output)
+    }
+
+    /// Runs until git itself has ended. What hooks leave running holds nobody up: their words go into files, in `dir`, and
+    /// not through pipes.
+    pub fn output_alone(mut self, dir: &Path) -> Result<Output> {
+        tracing::debug!(args = %self.shown, "git");
+        let [stdout, stderr] = [files::unnamed(dir)?, files::unnamed(dir)?];
+        let twin = |f: &std::fs::File| f.try_clone().map_err(files::because("open", dir));
+        self.command.stdout(twin(&stdout)?).stderr(twin(&stderr)?);
+        let status = self.command.status().map_err(not_started(&self.command))?;
+        Ok(Output { status, stdout: files::read_all(&stdout), stderr: files::read_all(&stderr) })
     }
 
     /// Standard output of a run that ended with 0; anything else is an error with git's words.

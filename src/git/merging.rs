@@ -12,6 +12,7 @@ use super::{Error, Result, status, worktree};
 use crate::model::agent::Oid;
 use crate::model::meet::{ChangeSet, Delta, Entry};
 use crate::runtime::files::{self, because};
+use crate::runtime::process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -64,7 +65,7 @@ impl At {
     /// Runs one that changes the worktree, with a mark for the locks it takes. Its standard error, whatever came of it.
     fn change(&self, repo: &Repo, call: Call, shown: &str) -> (String, Result<()>) {
         let mark = Mark::of_worktree(repo, &self.admin, &self.branch);
-        let (said, result) = match call.output() {
+        let (said, result) = match call.output_alone(&repo.agents_dir()) {
             Ok(out) => {
                 let said = String::from_utf8_lossy(&out.stderr).into_owned();
                 // Of a merge that stops git tells on standard output.
@@ -78,7 +79,23 @@ impl At {
             Err(e) => (String::new(), Err(e)),
         };
         mark.end(&result);
+        if result.is_err() {
+            self.sweep();
+        }
         (said, result)
+    }
+
+    /// Removes the temporary index of a stash that a killed `git merge` was making: nobody uses it, and its name says
+    /// whose it was.
+    pub fn sweep(&self) {
+        for e in std::fs::read_dir(&self.admin).into_iter().flatten().filter_map(std::result::Result::ok) {
+            let name = e.file_name();
+            let of = name.to_str().and_then(|n| n.strip_prefix("index.stash."));
+            let pid = of.and_then(|n| n.split('.').next()).and_then(|n| n.parse().ok());
+            if pid.is_some_and(|pid| process::identify(pid).is_none()) {
+                let _ = std::fs::remove_file(e.path());
+            }
+        }
     }
 
     /// Brings `tip` in. What git and its hooks said on standard error, and whether it came to its end.
@@ -190,7 +207,7 @@ impl At {
             Index::Other => {
                 return Err(Error::Damaged {
                     what: format!("the merge in '{}'", self.path.display()),
-                    why: "what is staged there is not what the merge staged; 'git merge --abort' gives it up".into(),
+                    why: "what is staged there is not what the merge staged; 'git reset --merge' gives both up".into(),
                 });
             }
         }
@@ -271,6 +288,8 @@ impl At {
                     again.push(0);
                 }
                 Some(_) => {}
+                // One that is not there leaves nothing: directories may be the user's own.
+                None if file.symlink_metadata().is_err() => {}
                 None => {
                     let _ = std::fs::remove_file(&file);
                     // As git leaves it: directories that are empty go.

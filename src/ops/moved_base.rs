@@ -6,7 +6,7 @@
 
 use super::inventory::{Agent, Inventory, head_commit};
 use super::overlap::{Look, Round};
-use super::{Context, Result, clean, landed, sync};
+use super::{Context, Result, clean, executable, landed, sync};
 use crate::config::Flags;
 use crate::git::status::Place;
 use crate::git::worktree::Link;
@@ -216,9 +216,17 @@ pub fn work(ctx: &Context) -> Result<()> {
         let Some(lock) = Lock::try_take(&dir.join("worker.lock"))? else { return Ok(()) };
         while std::fs::remove_file(&mark).is_ok() {
             let before = tips(ctx);
-            let done = clean::pass(ctx, &clean::How::default());
-            let mut lines = done.map(|d| d.lines()).unwrap_or_default();
-            lines.extend(follow(ctx).unwrap_or_default());
+            let changed = executable::changed(ctx)?;
+            let mut lines = Vec::new();
+            if changed.is_empty() {
+                let done = clean::pass(ctx, &clean::How::default());
+                lines = done.map(|d| d.lines()).unwrap_or_default();
+                lines.extend(follow(ctx).unwrap_or_default());
+            } else {
+                // Nothing is done in the user's name by a git that does something else than he knows.
+                let words = executable::words(&changed);
+                lines.push(format!("warning: {words}; nothing is tidied up before 'git agents doctor --accept'"));
+            }
             if tips(ctx).iter().all(|(base, now)| before.get(base) == Some(now)) {
                 lines.extend(remind(ctx, Duration::from_secs(30)).unwrap_or_default());
             } else {

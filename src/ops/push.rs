@@ -11,7 +11,8 @@ use crate::git::{locks, refs};
 use crate::model::agent::Oid;
 use crate::model::task::short_ref;
 use crate::model::text::{one_line, shell_word};
-use std::path::PathBuf;
+use crate::runtime::files;
+use std::path::{Path, PathBuf};
 
 /// How to push.
 #[derive(Debug)]
@@ -174,7 +175,8 @@ pub fn push(ctx: &Context, p: &Planned, said: &mut dyn FnMut(&str)) -> Result<En
     let args = ["push", "--set-upstream", "--no-recurse-submodules", "--", &p.remote, &spec];
     let locks = vec![ctx.repo().common_dir.join("config.lock")];
     let mark = locks::Mark::set(ctx.repo(), locks);
-    let out = Call::user_visible(&dir, args).as_person().output();
+    let agents = ctx.state.ensure_dirs()?;
+    let out = Call::user_visible(&dir, args).as_person().output_alone(&agents);
     let result = match &out {
         Ok(o) if o.status.success() => Ok(()),
         Ok(o) => Err(failed("push", o, Some(&dir))),
@@ -188,7 +190,7 @@ pub fn push(ctx: &Context, p: &Planned, said: &mut dyn FnMut(&str)) -> Result<En
     String::from_utf8_lossy(&out.stderr).lines().for_each(&mut *said);
     match &p.request {
         None => Ok(End::Pushed(String::new())),
-        Some(request) => open(p, request, &dir, said),
+        Some(request) => open(p, request, &dir, &agents, said),
     }
 }
 
@@ -211,9 +213,9 @@ fn refused(ctx: &Context, p: &Planned, stderr: &str, words: &str) -> Result<Why>
 
 /// Runs the command that opens the request, with its text on standard input.
 #[expect(clippy::disallowed_methods, reason = "the user's own command, or the one program of their forge")]
-fn open(p: &Planned, request: &Request, dir: &std::path::Path, said: &mut dyn FnMut(&str)) -> Result<End> {
-    use std::io::Write as _;
-    use std::process::{Command, Stdio};
+fn open(p: &Planned, request: &Request, dir: &Path, agents: &Path, said: &mut dyn FnMut(&str)) -> Result<End> {
+    use std::io::{Seek as _, Write as _};
+    use std::process::Command;
     let mut command = match &request.command {
         Program::Shell(line) => {
             let mut sh = Command::new("/bin/sh");
@@ -235,32 +237,28 @@ fn open(p: &Planned, request: &Request, dir: &std::path::Path, said: &mut dyn Fn
     }
     command.env("AGENTS_BRANCH", short_ref(&p.branch)).env("AGENTS_BASE", &request.base);
     command.env("AGENTS_TITLE", &request.title).env("AGENTS_REMOTE", &p.remote);
-    command.current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let shown = request.command.shown();
-    let pushed = format!("'{}' is pushed; the request was not opened: '{shown}'", p.name);
-    let mut child = match command.spawn() {
-        Ok(child) => child,
+    // It may leave a browser behind: what it prints goes into files, which nobody holds open.
+    let [stdout, stderr, stdin] = [files::unnamed(agents)?, files::unnamed(agents)?, files::unnamed(agents)?];
+    let twin = |f: &std::fs::File| f.try_clone().map_err(files::because("open", agents));
+    let body = (&stdin).write_all(request.body.as_bytes()).and_then(|()| (&stdin).rewind());
+    body.map_err(files::because("write", agents))?;
+    command.current_dir(dir).stdin(stdin).stdout(twin(&stdout)?).stderr(twin(&stderr)?);
+    let pushed = format!("'{}' is pushed; the request was not opened: '{}'", p.name, request.command.shown());
+    let status = match command.status() {
+        Ok(status) => status,
         Err(e) => return Ok(End::Failed(Why::new(format!("{pushed} could not be started: {e}"), None))),
     };
-    let (mut stdin, body) = (child.stdin.take(), request.body.clone());
-    // From a thread, and whether it is read or not.
-    let writer = std::thread::spawn(move || stdin.as_mut().map(|s| s.write_all(body.as_bytes())));
-    let out = match child.wait_with_output() {
-        Ok(out) => out,
-        Err(e) => return Ok(End::Failed(Why::new(format!("{pushed}: {e}"), None))),
-    };
-    let _ = writer.join();
-    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
-    if out.status.success() {
+    let stderr = String::from_utf8_lossy(&files::read_all(&stderr)).into_owned();
+    if status.success() {
         stderr.lines().for_each(said);
-        return Ok(End::Pushed(String::from_utf8_lossy(&out.stdout).into_owned()));
+        return Ok(End::Pushed(String::from_utf8_lossy(&files::read_all(&stdout)).into_owned()));
     }
     if matches!(request.command, Program::Argv(_)) && stderr.contains("already exists") {
         // It has the new commits by the push.
         stderr.lines().for_each(said);
         return Ok(End::Pushed(String::new()));
     }
-    let code = out.status.code().map_or("was ended by a signal".to_owned(), |c| format!("exited with {c}"));
+    let code = status.code().map_or("was ended by a signal".to_owned(), |c| format!("exited with {c}"));
     let words = stderr.lines().rev().find(|l| !l.trim().is_empty()).map(|l| format!(": {}", one_line(l, 200)));
     Ok(End::Failed(Why::new(format!("{pushed} {code}{}", words.unwrap_or_default()), None)))
 }

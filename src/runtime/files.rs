@@ -157,6 +157,25 @@ pub fn temporary_beside(path: &Path) -> PathBuf {
 
 const TEMPORARY: &str = ".tmp-";
 
+/// A file in `dir` that has no name any more: for what a program prints that may leave others behind, which would hold a
+/// pipe open.
+pub fn unnamed(dir: &Path) -> Result<File, Error> {
+    let path = temporary_beside(&dir.join("x"));
+    let file = open_private(&path, OpenOptions::new().read(true).write(true).create_new(true))?;
+    fs::remove_file(&path).map_err(because("remove", &path))?;
+    Ok(file)
+}
+
+/// All that is in a file of [`unnamed`] by now.
+pub fn read_all(mut file: &File) -> Vec<u8> {
+    use std::io::{Read as _, Seek as _};
+    let mut out = Vec::new();
+    if file.rewind().is_ok() {
+        let _ = file.read_to_end(&mut out);
+    }
+    out
+}
+
 /// Removes the temporary files in `dir` whose writers are gone.
 pub fn heal(dir: &Path) {
     for e in fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok) {

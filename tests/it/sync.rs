@@ -518,6 +518,39 @@ fn usage_and_order_are_checked_before_anything_is_touched() {
 }
 
 #[test]
+fn what_was_carried_stayed_away_when_somebody_went_on_after_a_kill() {
+    use crate::support::kill::Target;
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = with_commit(&repo, "one", "made.txt", "made\n");
+    base_moves(&repo, "src/b.txt", "other\n");
+    at.write("src/a.txt", "work\n");
+    at.write("made.txt", "work too\n");
+    crate::kill::copy(&env.root().join("code"), &env.root().join("template"));
+    let (target, tip) = (Target::agents(&repo, &["sync", "--carry", "one"]), at.tip("HEAD"));
+    let starts = |p: &&crate::support::kill::Point| p.call.starts_with("clone") || p.call.ends_with("fork");
+    // Killed while the work is out of the way: right before the rebase begins.
+    let found = target.points().iter().filter(starts).rev().any(|point| {
+        std::fs::remove_dir_all(env.root().join("code")).unwrap();
+        crate::kill::copy(&env.root().join("template"), &env.root().join("code"));
+        assert!(target.kill_before(point).hit);
+        env.until("nothing runs", || env.processes().is_empty());
+        at.read("made.txt") == "made\n" && at.tip("HEAD") == tip
+    });
+    assert!(found, "never killed in between");
+    // A person goes on, on the same file as well.
+    at.write("made.txt", "of a person\n");
+    at.write("more.txt", "of a person\n");
+    at.commit("Of a person");
+    repo.repair();
+    assert_eq!((at.read("src/a.txt"), at.read("made.txt")), ("work\n".into(), "of a person\n".into()));
+    assert_eq!(at.git(&["status", "--porcelain"]), " M src/a.txt");
+    let kept = repo.git(&["for-each-ref", "--format=%(refname)", "refs/agents/removed"]);
+    let made = format!("{}:made.txt", kept.lines().next().unwrap());
+    assert_eq!(repo.git(&["cat-file", "blob", &made]), "work too");
+}
+
+#[test]
 fn two_at_once_rebased_it_twice() {
     let env = Env::new();
     let repo = env.repo("x");

@@ -9,10 +9,12 @@ use crate::config::settings::LandStyle;
 use crate::git::merge::Merge;
 use crate::git::merging::At;
 use crate::git::state::{Held, Registration, event_with_id};
+use crate::git::worktree::{self, Head};
 use crate::git::{changes, merge, refs, store::Store};
 use crate::model::agent::{AgentId, Oid};
 use crate::model::event::Kind;
 use crate::model::task::short_ref;
+use crate::model::text::shell_word;
 use crate::ops::record::{Address, RunDir, read_json};
 use crate::ops::{Context, Error, Result, safe};
 use crate::place::files::RelPath as AnyPath;
@@ -61,6 +63,11 @@ fn file(ctx: &Context) -> PathBuf {
 /// Where the message of the commit is written for git to read.
 pub(super) fn message_file(ctx: &Context) -> PathBuf {
     run(ctx).file("message")
+}
+
+/// Ends what a git that was killed left running.
+pub(super) fn end_left_over(ctx: &Context) {
+    run(ctx).end_left_over(Duration::from_secs(2));
 }
 
 /// Whether a landing is under way now.
@@ -115,8 +122,9 @@ impl Intent {
         Ok(ctx.state.register(held, &Registration { doing: doing.map(str::to_owned), ..now })?)
     }
 
-    /// The commit by which the work came into the base, which stands on `now`; `None` where it did not.
-    pub(super) fn landed(&self, ctx: &Context, now: Option<&Oid>) -> Result<Option<Oid>> {
+    /// The commit by which the work came into the base, which stands on `now`; `None` where it did not. `done`: git said so;
+    /// a hook may have made something else of one commit.
+    pub(super) fn landed(&self, ctx: &Context, now: Option<&Oid>, done: bool) -> Result<Option<Oid>> {
         let Some(mut at) = now.cloned() else { return Ok(None) };
         let objects = &ctx.state.objects;
         if matches!(self.style, LandStyle::FfOnly | LandStyle::Rebase) {
@@ -129,7 +137,11 @@ impl Intent {
                 [first, rest @ ..] if *first == self.old => {
                     let is_it = match self.style {
                         LandStyle::Squash => {
-                            rest.is_empty() && self.result(ctx)?.is_some_and(|(_, t)| t == commit.tree)
+                            let task = format!("\nTask: {}\n", self.agent.short());
+                            rest.is_empty()
+                                && (done
+                                    || objects.message(&at)?.contains(&task)
+                                    || self.result(ctx)?.is_some_and(|(_, tree)| tree == commit.tree))
                         }
                         _ => rest == std::slice::from_ref(&self.tip),
                     };
@@ -183,32 +195,52 @@ impl Intent {
 pub fn heal(ctx: &Context, held: &Held, reg: &Registration) -> Result<()> {
     let run = run(ctx);
     files::ensure_private_dir(&run.dir)?;
-    let Some(_lock) = Lock::try_take(&run.lock_path())? else { return Ok(()) };
-    let Some(intent) = read_json::<Intent>(&file(ctx)).filter(|i| i.agent == reg.id) else {
-        return Ok(ctx.state.register(held, &Registration { doing: None, ..reg.clone() })?);
+    let lock = Lock::try_take(&run.lock_path())?;
+    let intent = read_json::<Intent>(&file(ctx)).filter(|i| i.agent == reg.id);
+    let Some(_lock) = lock else {
+        return match intent {
+            None => Ok(()),
+            Some(_) => Err(Error::refused("its landing is under way", "try again when that is done")),
+        };
     };
-    if let Some(git) = run.left_over().first() {
-        let what = format!("its git is still at work: {}", safe::shown(git));
-        return Err(Error::refused(what, "wait for it, or end it"));
+    match intent {
+        None => Ok(ctx.state.register(held, &Registration { doing: None, ..reg.clone() })?),
+        Some(intent) => intent.settle(ctx, held),
     }
-    let now = refs::read(ctx.repo(), &intent.base)?;
-    if let Some(commit) = intent.landed(ctx, now.as_ref())? {
-        return intent.finish(ctx, held, &commit);
-    }
-    if let (Some((path, admin)), true) = (&intent.at, now.as_ref() == Some(&intent.old)) {
-        let at = At { path: path.0.clone(), admin: admin.0.clone(), branch: intent.base.clone(), mark: None };
-        let head = crate::git::worktree::head(ctx.repo(), &at.admin);
-        let is_there = head == crate::git::worktree::Head::Branch(intent.base.clone()) && at.path.is_dir();
-        if let Some((store, tree)) = intent.result(ctx)?.filter(|_| is_there) {
-            let changes = changes::between(store.objects(), &intent.old, &tree)?;
-            at.back(ctx.repo(), store.objects(), &intent.old, &changes, &intent.keep, false).map_err(|e| {
-                let place = at.path.display();
-                Error::refused(
-                    format!("'{}' in '{place}': {e}", short_ref(&intent.base)),
-                    format!("git -C {place} status"),
-                )
-            })?;
+}
+
+/// The same for whoever has the lock of landing already.
+pub(super) fn heal_alone(ctx: &Context) -> Result<()> {
+    let Some(intent) = read_json::<Intent>(&file(ctx)) else { return Ok(()) };
+    let held = ctx.state.lock()?;
+    intent.settle(ctx, &held)
+}
+
+impl Intent {
+    /// Its command is gone: to one side or the other.
+    fn settle(&self, ctx: &Context, held: &Held) -> Result<()> {
+        if let Some(git) = run(ctx).left_over().first() {
+            let what =
+                format!("the git of a landing on '{}' is still at work: {}", short_ref(&self.base), safe::shown(git));
+            return Err(Error::refused(what, "wait for it, or end it"));
         }
+        let now = refs::read(ctx.repo(), &self.base)?;
+        if let Some(commit) = self.landed(ctx, now.as_ref(), false)? {
+            return self.finish(ctx, held, &commit);
+        }
+        if let (Some((path, admin)), true) = (&self.at, now.as_ref() == Some(&self.old)) {
+            let at = At { path: path.0.clone(), admin: admin.0.clone(), branch: self.base.clone(), mark: None };
+            at.sweep();
+            let is_there = worktree::head(ctx.repo(), &at.admin) == Head::Branch(self.base.clone()) && at.path.is_dir();
+            if let Some((store, tree)) = self.result(ctx)?.filter(|_| is_there) {
+                let changes = changes::between(store.objects(), &self.old, &tree)?;
+                at.back(ctx.repo(), store.objects(), &self.old, &changes, &self.keep, false).map_err(|e| {
+                    let place = at.path.to_string_lossy();
+                    let hint = format!("git -C {} status", shell_word(&place));
+                    Error::refused(format!("a landing on '{}' was cut short: {e}", short_ref(&self.base)), hint)
+                })?;
+            }
+        }
+        self.give_up(ctx, held)
     }
-    intent.give_up(ctx, held)
 }

@@ -113,13 +113,26 @@ pub fn land(
     tell: &mut Tell<'_>,
 ) -> Result<Vec<Outcome>> {
     let _alone = intent::alone(ctx)?;
+    intent::heal_alone(ctx)?;
     let mut out: Vec<Outcome> = Vec::new();
     let mut stopped: Option<String> = None;
     for step in &plan.steps {
         let name = step.name.0.clone();
         let end = match &stopped {
             Some(at) => End::Kept(Why::new(format!("'{name}' was not tried: '{at}' did not land"), None)),
-            None => one(ctx, step, o, signals, tell)?,
+            None => match one(ctx, step, o, signals, tell) {
+                Err(Error::Interrupted(signal)) => {
+                    let done = out.iter().filter(|o| matches!(o.end, End::Landed(_))).map(|o| o.name.clone());
+                    let done: Vec<String> = done.collect();
+                    if !done.is_empty() {
+                        tell(Progress::Warning(&format!("interrupted; landed before: {}", done.join(", "))));
+                    }
+                    return Err(Error::Interrupted(signal));
+                }
+                // What landed before is told and tidied up all the same.
+                Err(e) => End::Failed(Why::new(e.words(), e.hint())),
+                Ok(end) => end,
+            },
         };
         if matches!(end, End::Kept(_) | End::Failed(_)) && stopped.is_none() {
             stopped = Some(name.clone());
@@ -154,10 +167,7 @@ pub fn would(ctx: &Context, plan: &Plan, style: LandStyle, loaded: &Loaded) -> R
                 }
             }
             // One alone meets its base as it is; of several the plan has tried each on those before.
-            _ if plan.steps.len() == 1 => match trial(ctx, step, &inv, a, old, tip, style, &mut |_| {})? {
-                Ok(landing) => landing.refused_by_git()?,
-                Err(end) => Some(end),
-            },
+            _ if plan.steps.len() == 1 => trial(ctx, step, &inv, a, old, tip, style, &mut |_| {})?.err(),
             _ => None,
         };
         out.push(Outcome { name, end: tried.unwrap_or(End::Would) });
@@ -242,9 +252,15 @@ fn one(ctx: &Context, step: &Planned, o: &Options<'_>, signals: &Signals, tell: 
         }
     }
     if o.style == LandStyle::Rebase {
+        if let Some(end) = rebase_obstacle(ctx, step, &inv, a, &old, &tip)? {
+            return Ok(end);
+        }
         let how = sync::Options { onto: Some(old.clone()), ..plan::sync_options(o.loaded) };
         match sync::sync(ctx, name, &how)? {
-            sync::Outcome::Synced(s) => tip = s.to.unwrap_or(tip),
+            sync::Outcome::Synced(s) => {
+                tell(Progress::Said(&format!("'{name}' is rebased on '{}'", s.on)));
+                tip = s.to.unwrap_or(tip);
+            }
             sync::Outcome::Standing(_) => {}
             sync::Outcome::Kept(why) => return Ok(End::Kept(why.into())),
             sync::Outcome::Failed(why) => return Ok(End::Failed(why.into())),
@@ -260,6 +276,23 @@ fn one(ctx: &Context, step: &Planned, o: &Options<'_>, signals: &Signals, tell: 
         return Ok(end);
     }
     landing.go(o, signals, tell, true)
+}
+
+/// What stands in the way where the base is checked out, as far as a merge tells before the branch is rebased.
+fn rebase_obstacle(
+    ctx: &Context,
+    step: &Planned,
+    inv: &Inventory,
+    a: &Agent,
+    old: &Oid,
+    tip: &Oid,
+) -> Result<Option<End>> {
+    let Ok(at) = plan::place_of_base(ctx, inv, a)? else { return Ok(None) };
+    let store = Store::open(ctx.repo())?;
+    let merged = merge::all(&store, Some(old), &[(old.clone(), tip.clone())])?.pop();
+    let Some(Merge::Clean(tree)) = merged else { return Ok(None) };
+    let changes = changes::between(store.objects(), old, &tree)?;
+    Landing { ctx, step, old: old.clone(), tip: tip.clone(), at, changes, store }.obstacle(LandStyle::Rebase)
 }
 
 /// Brings the base forward to its upstream.
@@ -348,36 +381,29 @@ impl Landing<'_> {
         short_ref(&self.step.base)
     }
 
-    /// What git would do without a word, or only half.
+    /// What git refuses too, for uncommitted work; and what it would do without a word. It is not left to git: refusing a
+    /// merge, that resets the checkout and applies a stash of what was there, and a kill between the two would lose it.
     fn obstacle(&self, style: LandStyle) -> Result<Option<End>> {
         let Some(at) = &self.at else { return Ok(None) };
         let place = at.path.display();
+        let kept = |what: String, hint: &str| {
+            let why = format!("'{}' does not land: {what}", self.name());
+            Ok(Some(End::Kept(Why::new(why, Some(hint.to_owned())))))
+        };
         if matches!(style, LandStyle::Squash | LandStyle::Merge) && at.has_staged(self.ctx.repo())? {
-            let why = format!("'{}' did not land: something is staged in '{place}'", self.name());
-            return Ok(Some(End::Kept(Why::new(why, Some("commit it, or take it out of the index".into())))));
+            return kept(format!("something is staged in '{place}'"), "commit it, or take it out of the index");
+        }
+        let shown = |files: &[Vec<u8>]| plan::list(&files.iter().map(|f| safe_path(f)).collect::<Vec<_>>());
+        let dirty = at.dirty(self.ctx.repo(), &self.ctx.state.objects, &self.old)?;
+        let changed: Vec<Vec<u8>> = dirty.into_iter().filter(|p| self.changes.files.contains_key(p)).collect();
+        if !changed.is_empty() {
+            return kept(format!("not committed in '{place}': {}", shown(&changed)), "commit or move them first");
         }
         let files = at.in_the_way(self.store.objects(), &self.changes);
         if !files.is_empty() {
-            let files: Vec<String> = files.iter().map(|f| safe_path(f)).collect();
-            let why = format!(
-                "'{}' did not land: untracked in '{place}' and in its way: {}",
-                self.name(),
-                plan::list(&files)
-            );
-            return Ok(Some(End::Kept(Why::new(why, Some("move them away first".into())))));
+            return kept(format!("untracked in '{place}' and in its way: {}", shown(&files)), "move them away first");
         }
         Ok(None)
-    }
-
-    /// What git will refuse by itself.
-    fn refused_by_git(&self) -> Result<Option<End>> {
-        let Some(at) = &self.at else { return Ok(None) };
-        let dirty = at.dirty(self.ctx.repo(), &self.ctx.state.objects, &self.old)?;
-        let files: Vec<String> =
-            dirty.iter().filter(|p| self.changes.files.contains_key(*p)).map(|p| safe_path(p)).collect();
-        let place = at.path.display();
-        let why = || format!("'{}' would not land: not committed in '{place}': {}", self.name(), plan::list(&files));
-        Ok((!files.is_empty()).then(|| End::Kept(Why::new(why(), Some("commit or move them first".into())))))
     }
 
     /// Tests the result; why it does not go.
@@ -453,9 +479,13 @@ impl Landing<'_> {
         };
         let (intent, token) = Intent::begin(ctx, self, style, lands, &before)?;
         let told = self.by_git(style, loaded, &token, tell);
+        if let Err(Error::Git(crate::git::Error::Failed { code: None, .. })) = &told {
+            // Ended by a signal: what its hooks go on with has no end to serve any more.
+            intent::end_left_over(ctx);
+        }
         let held = ctx.state.lock()?;
         let now = refs::read(ctx.repo(), &self.step.base)?;
-        if let Some(commit) = intent.landed(ctx, now.as_ref())? {
+        if let Some(commit) = intent.landed(ctx, now.as_ref(), told.is_ok())? {
             intent.finish(ctx, &held, &commit)?;
             return Ok(Ok(commit));
         }

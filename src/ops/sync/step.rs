@@ -11,7 +11,7 @@ use crate::git::capture::{self, Work};
 use crate::git::rebase::Tree;
 use crate::git::state::{Held, Registration, event_with_id};
 use crate::git::status::Place;
-use crate::git::{objects, refs, sterile, worktree};
+use crate::git::{self, objects, refs, sterile, worktree};
 use crate::model::agent::{Oid, Slug};
 use crate::model::event::Kind;
 use crate::model::text::{safe_line, shell_word};
@@ -96,7 +96,12 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
         let upstream = trial::upstream(ctx, &reg.fork, &step.onto)?;
         Ok(tree.rebase(&upstream, &step.onto, lock.file())?)
     });
-    let side = to_one_side(ctx, &reg, &plan.entry, &step, Came::Here)?;
+    // One that was killed leaves what it was at half written.
+    let came = match &done {
+        Err(Error::Git(git::Error::Failed { code: None, .. })) => Came::Later,
+        _ => Came::Here,
+    };
+    let side = to_one_side(ctx, &reg, &plan.entry, &step, came)?;
     let held = ctx.state.lock()?;
     settle(ctx, &held, &reg, &step, &side, &plan.picked)?;
     match (side, done) {
@@ -105,15 +110,14 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
             let undo = format!("git -C {path} reset --keep {}", shell_word(&undo_commit(&step)));
             Ok(Outcome::Synced(plan.synced(Some(to), Some(undo))))
         }
-        (_, Err(e)) => {
-            let words = e.words();
-            let hint = e.hint().or_else(|| Some("it is as it was before".into()));
-            Ok(Outcome::Failed(Kept { why: format!("'{name}' could not be rebased: {}", said(&words)), hint }))
+        (side, done) => {
+            let words = done.as_ref().err().map_or_else(|| "git says that it was".to_owned(), |e| said(&e.words()));
+            let hint = match side {
+                Side::Elsewhere => format!("somebody else moved it meanwhile; what there was is in '{}'", step.kept),
+                _ => done.err().and_then(|e| e.hint()).unwrap_or_else(|| "it is as it was before".into()),
+            };
+            Ok(Outcome::Failed(Kept::new(format!("'{name}' could not be rebased: {words}"), hint)))
         }
-        (_, Ok(())) => Ok(Outcome::Failed(Kept::new(
-            format!("'{name}' was not rebased, though git said so"),
-            format!("git agents show {}", name.typed()),
-        ))),
     }
 }
 
@@ -183,9 +187,9 @@ enum Side {
 /// Who looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Came {
-    /// Who did it, a moment ago.
+    /// Who did it, a moment ago, where git has come to an end by itself.
     Here,
-    /// Somebody after a kill: anybody may have been in the tree since.
+    /// After a kill: anything may be half written, and anybody may have been in the tree since.
     Later,
 }
 
@@ -193,11 +197,7 @@ enum Came {
 fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step: &Step, came: Came) -> Result<Side> {
     let tree = Tree { repo: ctx.repo(), entry, branch: &reg.branch };
     let side = side(ctx, reg, step)?;
-    let target = match &side {
-        Side::Old => &step.tip,
-        Side::New(tip) => tip,
-        Side::Elsewhere => return Ok(side),
-    };
+    let Some(target) = refs::read(ctx.repo(), &reg.branch)? else { return Ok(Side::Elsewhere) };
     let read = || worktree::read(ctx.repo(), &entry.id);
     let now = read()?.ok_or_else(|| gone(reg))?;
     let operation = now.operation();
@@ -209,24 +209,29 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
     }
     // With the branch checked out and no rebase under way git has not begun, or is done: what differs is somebody's.
     let half = operation.is_some() || now.head != worktree::Head::Branch(reg.branch.clone());
+    if half && side == Side::Elsewhere {
+        return Ok(side);
+    }
     if half {
         if came == Came::Later {
             put_aside(ctx, reg, &now, step)?;
         }
-        if side == Side::Old {
-            // Refused where its notes are half written; the rest does without.
-            let _ = tree.abort();
-        }
+        // Refused where its notes are half written; the rest does without.
+        let aborted = side == Side::Old && tree.abort().is_ok();
         if read()?.is_some_and(|e| e.operation().is_some()) {
             tree.forget()?;
         }
         let whole = |e: worktree::Entry| {
-            e.head == worktree::Head::Branch(reg.branch.clone()) && is_clean(ctx, &e, target).unwrap_or(false)
+            e.head == worktree::Head::Branch(reg.branch.clone()) && is_clean(ctx, &e, &target).unwrap_or(false)
         };
-        if !read()?.is_some_and(whole) {
-            tree.reset(target)?;
+        let is_whole = read()?.is_some_and(whole);
+        if !is_whole {
+            tree.reset(&target)?;
         }
-        clear(ctx, reg, entry, step, target)?;
+        // What a git that went back by itself leaves was there before.
+        if came == Came::Later || !aborted || !is_whole {
+            clear(ctx, reg, entry, step, &target)?;
+        }
     }
     if step.carries
         && let Some(commit) = refs::read(ctx.repo(), &step.kept)?
@@ -235,10 +240,10 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         if !work.is_in_place(&ctx.state.objects, entry) && came == Came::Later && !half {
             put_aside(ctx, reg, &now, step)?;
         }
-        let moved = ctx.state.objects.changed_paths(&step.tip, target)?;
+        let moved = ctx.state.objects.changed_paths(&step.tip, &target)?;
         work.put_back(ctx.repo(), &ctx.state.objects, entry, &|p| moved.iter().any(|m| m.as_slice() == p))?;
     }
-    if refs::read(ctx.repo(), &reg.branch)?.as_ref() != Some(target) {
+    if refs::read(ctx.repo(), &reg.branch)?.as_ref() != Some(&target) {
         return Ok(Side::Elsewhere);
     }
     Ok(side)
