@@ -96,7 +96,7 @@ fn a_killed_merge_left_a_file_deleted_and_another_half_written() {
     let (j, points) = children.iter().enumerate().max_by_key(|(_, p)| of(p, "unlink").min(of(p, "mkdir"))).unwrap();
     let mut torn = 0;
     for point in
-        points.iter().filter(|p| p.call == "mkdir").chain(points.iter().filter(|p| p.call == "write").step_by(3))
+        points.iter().filter(|p| p.call == "mkdir").chain(points.iter().filter(|p| p.call == "write").step_by(5))
     {
         lab.reset();
         let before = lab.repo.git(&["status", "--porcelain"]);
