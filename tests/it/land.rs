@@ -701,36 +701,37 @@ fn case(name: &str) -> &'static Case {
 
 #[test]
 fn a_killed_landing_was_half() {
-    assert!(sweep(case("land"), 5, 29) > 3);
+    assert!(sweep(case("land"), 47, 61) > 1);
 }
 
 #[test]
 fn a_killed_squash_left_its_files_staged() {
-    assert!(sweep(case("land --squash"), 11, 29) > 3);
+    assert!(sweep(case("land --squash"), 53, 67) > 1);
 }
 
 #[test]
 fn a_killed_fast_forward_was_half() {
-    assert!(sweep(case("land --ff-only"), 17, 29) > 3);
+    assert!(sweep(case("land --ff-only"), 17, 61) > 1);
 }
 
 #[test]
 fn a_killed_landing_elsewhere_left_a_worktree() {
-    assert!(sweep(case("land elsewhere"), 23, 37) > 3);
+    assert!(sweep(case("land elsewhere"), 23, 89) > 1);
 }
 
 #[test]
 #[ignore = "nightly"]
 fn nightly_every_kill_point_of_land() {
     for c in CASES {
-        eprintln!("{}: {} kill points, 0 violations", c.name, sweep(c, 0, 1));
+        let begun = std::time::Instant::now();
+        eprintln!("{}: {} kill points, 0 violations ({} s)", c.name, sweep(c, 0, 1), begun.elapsed().as_secs());
     }
 }
 
 #[test]
 fn a_killed_git_left_the_checkout_half_merged() {
     // Beside the exact bytes of the checkout nothing of it may be left, whatever git was about to do.
-    for (name, first, step) in [("land", 31, 89), ("land --squash", 41, 97), ("land --ff-only", 11, 29)] {
+    for (name, first, step) in [("land", 31, 173), ("land --squash", 41, 181), ("land --ff-only", 11, 61)] {
         let (hits, _) = sweep_gits(case(name), first, step);
         assert!(hits > 0, "{name}: {hits}");
     }
