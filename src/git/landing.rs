@@ -25,12 +25,13 @@ impl Trials {
         Ok(Trials { store: Store::plain(repo)? })
     }
 
-    /// For each `(into, tip)`: whether merging `tip` is clean and adds nothing. What could not be told is "no".
-    pub fn adds_nothing(&self, pairs: &[(Oid, Oid)]) -> Result<Vec<bool>> {
+    /// For each `(into, tip)`: whether merging `tip` is clean and adds nothing; `None` where that could not be told.
+    pub fn adds_nothing(&self, pairs: &[(Oid, Oid)]) -> Result<Vec<Option<bool>>> {
         let merges = merge::all(&self.store, None, pairs)?;
         let same = |(m, (into, _)): (Merge, &(Oid, Oid))| match m {
-            Merge::Clean(tree) => Ok(self.store.objects().commit(into)?.is_some_and(|c| c.tree == tree)),
-            Merge::Conflict(_) | Merge::Unknown(_) => Ok(false),
+            Merge::Clean(tree) => Ok(self.store.objects().commit(into)?.map(|c| c.tree == tree)),
+            Merge::Conflict(_) => Ok(Some(false)),
+            Merge::Unknown(_) => Ok(None),
         };
         merges.into_iter().zip(pairs).map(same).collect()
     }

@@ -133,9 +133,10 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
         out.kept = agents.iter().map(|a| kept(a, None, vec!["its directory is missing, as all are".into()])).collect();
         return Ok(out);
     }
-    let landings = landed::all(ctx, &inv, &agents)?;
+    let bases = landed::Bases::of(ctx, &inv);
+    let landings = landed::all_with(ctx, &inv, &agents, &bases)?;
     for a in &agents {
-        out.bases.extend(landed::compared(ctx, &inv, a).into_iter().map(|c| Base {
+        out.bases.extend(bases.compared(a).into_iter().map(|c| Base {
             name: short_ref(&c.reference).to_owned(),
             tip: c.tip,
             instead_of: c.instead_of,

@@ -2,7 +2,7 @@
 
 use super::answer::*;
 use super::identity;
-use super::landed::{self, Landing};
+use super::landed::{self, Bases, Landing};
 use super::overlap::summary::{self, Summary};
 use super::record::{Record, RunDir, is_creation, stand};
 use super::{Context, Result, create};
@@ -209,9 +209,10 @@ pub fn status_with(
     met: &Summary,
 ) -> Result<StatusAnswer> {
     let chosen: Vec<&Agent> = inv.agents.iter().filter(|a| only(a)).collect();
-    let landings = landed::all(ctx, inv, &chosen)?;
+    let bases = landed::Bases::of(ctx, inv);
+    let landings = landed::all_with(ctx, inv, &chosen, &bases)?;
     let with_landing: Vec<(&Agent, Landing)> = chosen.into_iter().zip(landings).collect();
-    let agents = in_parallel(&with_landing, |(a, landing)| answer(ctx, inv, a, landing, met))?;
+    let agents = in_parallel(&with_landing, |(a, landing)| answer(ctx, &bases, a, landing, met))?;
     let managed: Vec<&Path> = inv.agents.iter().filter_map(Agent::path).collect();
     let mut checkouts = Vec::new();
     if let Some(main) = &ctx.repo().main_worktree {
@@ -315,7 +316,8 @@ fn ahead_and_behind(
 }
 
 /// Everything about one agent.
-pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landing: &Landing, met: &Summary) -> Result<AgentAnswer> {
+pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, met: &Summary) -> Result<AgentAnswer> {
+    let inv = bases.inventory();
     let mut findings = Vec::new();
     if let Some(why) = &a.damaged {
         findings.push(why.clone());
@@ -444,12 +446,12 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landing: &Landing, met:
         findings.push(format!("it landed as {} and was taken back by {}; its branch is kept", at.short(), by.short()));
     }
     if base_tip.is_none()
-        && let Some(other) = landed::compared(ctx, inv, a).first().map(|c| short_ref(&c.reference).to_owned())
+        && let Some(other) = bases.compared(a).first().map(|c| short_ref(&c.reference).to_owned())
     {
         findings.push(format!("its base '{}' is gone; it is compared with '{other}'", short_ref(&a.reg.base)));
     }
     // A sign of what a server did, never a proof.
-    let upstream = landed::upstream(ctx, &a.reg.branch);
+    let upstream = bases.upstream(&a.reg.branch);
     if upstream.as_ref().is_some_and(|u| !inv.refs.contains_key(u)) {
         zombie = zombie.or(Some(Zombie::UpstreamGone));
     }

@@ -9,15 +9,17 @@ use super::cache::Cache;
 use super::inventory::{Agent, Inventory};
 use super::safe::has_own_commit;
 use super::{Context, Result};
+use crate::git::config_file::{self, Config};
 use crate::git::landing::{self, Trials};
 use crate::git::objects::digest;
-use crate::git::{self, changes, config_file};
+use crate::git::{self, changes};
 use crate::model::agent::Oid;
 use crate::model::meet::ChangeSet;
 use crate::model::task::short_ref;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::Mutex;
 
 /// Commits of a base that are tried for one agent at most, newest first.
 const TRIED: usize = 500;
@@ -94,61 +96,90 @@ pub struct Compared {
     pub instead_of: Option<String>,
 }
 
-/// What `a` is compared with: its base, or its remote-tracking branch where that is ahead; both where each has commits of
-/// its own. Where the base is gone, the base that it had itself.
-pub fn compared(ctx: &Context, inv: &Inventory, a: &Agent) -> Vec<Compared> {
-    let mut name = a.reg.base.clone();
-    let mut instead_of = None;
-    let mut seen = HashSet::new();
-    loop {
-        let found = at(ctx, inv, &name);
-        if !found.is_empty() {
-            return found
-                .into_iter()
-                .map(|(reference, tip)| Compared { reference, tip, instead_of: instead_of.clone() })
-                .collect();
-        }
-        // Another agent's branch, gone with it: what that one was to land on.
-        let tasks = ctx.state.tasks().unwrap_or_default();
-        let of_it = tasks.into_iter().map(|(_, t)| t).filter(|t| t.branch == name && t.base != name);
-        let parent = of_it.max_by(|a, b| a.created.cmp(&b.created));
-        let Some(parent) = parent.filter(|_| seen.insert(name.clone())) else { return Vec::new() };
-        instead_of.get_or_insert_with(|| short_ref(&a.reg.base).to_owned());
-        name = parent.base;
-    }
+/// What agents are compared with, each base looked up once.
+#[derive(Debug)]
+pub struct Bases<'a> {
+    ctx: &'a Context,
+    inv: &'a Inventory,
+    config: Option<Config>,
+    known: Mutex<HashMap<String, Vec<(String, Oid)>>>,
 }
 
-fn at(ctx: &Context, inv: &Inventory, name: &str) -> Vec<(String, Oid)> {
-    let local = inv.refs.get(name).cloned().or_else(|| Oid::parse(name)).map(|tip| (name.to_owned(), tip));
-    let remote =
-        upstream(ctx, name).or_else(|| Some(format!("refs/remotes/origin/{}", name.strip_prefix("refs/heads/")?)));
-    let remote = remote.and_then(|r| Some((r.clone(), inv.refs.get(&r)?.clone())));
-    match (local, remote) {
-        (Some(l), Some(r)) if l.1 != r.1 => {
-            let in_it = |a: &Oid, b: &Oid| ctx.state.objects.is_ancestor(a, b).unwrap_or(false);
-            match (in_it(&l.1, &r.1), in_it(&r.1, &l.1)) {
-                (true, _) => vec![r],
-                (_, true) => vec![l],
-                _ => vec![l, r],
+impl<'a> Bases<'a> {
+    /// For the agents of `inv`.
+    pub fn of(ctx: &'a Context, inv: &'a Inventory) -> Bases<'a> {
+        Bases { ctx, inv, config: config_file::read(&ctx.repo().common_dir).ok(), known: Mutex::default() }
+    }
+
+    /// Of which they are agents.
+    pub fn inventory(&self) -> &'a Inventory {
+        self.inv
+    }
+
+    /// What `a` is compared with: its base, or its remote-tracking branch where that is ahead; both where each has commits
+    /// of its own. Where the base is gone, the base that it had itself.
+    pub fn compared(&self, a: &Agent) -> Vec<Compared> {
+        let mut name = a.reg.base.clone();
+        let mut instead_of = None;
+        let mut seen = HashSet::new();
+        loop {
+            let found = self.at(&name);
+            if !found.is_empty() {
+                let compared = |(reference, tip)| Compared { reference, tip, instead_of: instead_of.clone() };
+                return found.into_iter().map(compared).collect();
             }
+            // Another agent's branch, gone with it: what that one was to land on.
+            let tasks = self.ctx.state.tasks().unwrap_or_default();
+            let of_it = tasks.into_iter().map(|(_, t)| t).filter(|t| t.branch == name && t.base != name);
+            let parent = of_it.max_by(|a, b| a.created.cmp(&b.created));
+            let Some(parent) = parent.filter(|_| seen.insert(name.clone())) else { return Vec::new() };
+            instead_of.get_or_insert_with(|| short_ref(&a.reg.base).to_owned());
+            name = parent.base;
         }
-        (local, remote) => local.or(remote).into_iter().collect(),
     }
-}
 
-/// The remote-tracking branch that git is told `branch` goes with, whether it is there or not.
-pub fn upstream(ctx: &Context, branch: &str) -> Option<String> {
-    let short = branch.strip_prefix("refs/heads/")?;
-    let config = config_file::read(&ctx.repo().common_dir).ok()?;
-    let value = |key: &str| config.value("branch", Some(short), key);
-    let (remote, merge) = (value("remote")?, value("merge")?);
-    // A local branch is nobody's proof: it goes with whoever made it.
-    let theirs = merge.strip_prefix("refs/heads/").filter(|_| remote != ".")?;
-    Some(format!("refs/remotes/{remote}/{theirs}"))
+    fn at(&self, name: &str) -> Vec<(String, Oid)> {
+        let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        known.entry(name.to_owned()).or_insert_with(|| self.find(name)).clone()
+    }
+
+    fn find(&self, name: &str) -> Vec<(String, Oid)> {
+        let refs = &self.inv.refs;
+        let local = refs.get(name).cloned().or_else(|| Oid::parse(name)).map(|tip| (name.to_owned(), tip));
+        let same_name = || Some(format!("refs/remotes/origin/{}", name.strip_prefix("refs/heads/")?));
+        let remote = self.upstream(name).or_else(same_name);
+        let remote = remote.and_then(|r| Some((r.clone(), refs.get(&r)?.clone())));
+        match (local, remote) {
+            (Some(l), Some(r)) if l.1 != r.1 => {
+                let in_it = |a: &Oid, b: &Oid| self.ctx.state.objects.is_ancestor(a, b).unwrap_or(false);
+                match (in_it(&l.1, &r.1), in_it(&r.1, &l.1)) {
+                    (true, _) => vec![r],
+                    (_, true) => vec![l],
+                    _ => vec![l, r],
+                }
+            }
+            (local, remote) => local.or(remote).into_iter().collect(),
+        }
+    }
+
+    /// The remote-tracking branch that git is told `branch` goes with, whether it is there or not.
+    pub fn upstream(&self, branch: &str) -> Option<String> {
+        let short = branch.strip_prefix("refs/heads/")?;
+        let value = |key: &str| self.config.as_ref()?.value("branch", Some(short), key);
+        let (remote, merge) = (value("remote")?, value("merge")?);
+        // A local branch is nobody's proof: it goes with whoever made it.
+        let theirs = merge.strip_prefix("refs/heads/").filter(|_| remote != ".")?;
+        Some(format!("refs/remotes/{remote}/{theirs}"))
+    }
 }
 
 /// The standing of each; what is expensive to find out is kept on disk.
 pub fn all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<Vec<Landing>> {
+    all_with(ctx, inv, agents, &Bases::of(ctx, inv))
+}
+
+/// The same with bases that were looked up before.
+pub fn all_with(ctx: &Context, inv: &Inventory, agents: &[&Agent], of: &Bases<'_>) -> Result<Vec<Landing>> {
     let mut cache = Cache::read(ctx.repo(), "landed");
     let rules = landing::rules(ctx.repo())?;
     let mut answers: Vec<Vec<Landing>> = vec![Vec::new(); agents.len()];
@@ -156,7 +187,8 @@ pub fn all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<Vec<Land
     for (i, a) in agents.iter().enumerate() {
         let Some(tip) = &a.tip else { continue };
         // Nothing happened on the base since the fork: then nothing can have landed.
-        let bases: Vec<Oid> = compared(ctx, inv, a)
+        let bases: Vec<Oid> = of
+            .compared(a)
             .into_iter()
             .map(|c| c.tip)
             .filter(|b| *b != a.reg.fork && *b != a.task.base_commit)
@@ -174,13 +206,14 @@ pub fn all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<Vec<Land
     }
     if !open.is_empty() {
         let questions: Vec<&Question> = open.iter().map(|(_, _, q)| q).collect();
-        let found = Judge::new(ctx).judge(&questions)?;
+        let found = Judge::new(ctx, &rules, &mut cache).judge(&questions)?;
         for ((i, key, _), answer) in open.into_iter().zip(found) {
             // Damaged history proves nothing, and does not keep the others from being judged.
-            if let Ok(answer) = answer {
+            let Ok((answer, sure)) = answer else { continue };
+            if sure {
                 cache.keep(&key, &answer);
-                answers[i].push(answer);
             }
+            answers[i].push(answer);
         }
         cache.write();
     }
@@ -209,11 +242,17 @@ struct Work {
     /// Commits of the base to try, oldest first.
     tries: Vec<Oid>,
     found: Option<(Oid, Proof)>,
+    /// Up to this commit of the base everything was tried before, and nothing held.
+    since: Oid,
+    /// Whether everything that was asked could be told.
+    sure: bool,
 }
 
 /// What is known of histories while many questions about few bases are answered.
 struct Judge<'c> {
     ctx: &'c Context,
+    rules: &'c str,
+    cache: &'c mut Cache,
     deltas: HashMap<(Oid, Oid), Rc<ChangeSet>>,
     parents: HashMap<Oid, Rc<[Oid]>>,
     beyond: HashMap<(Oid, Oid), Rc<Vec<Oid>>>,
@@ -224,9 +263,11 @@ struct Judge<'c> {
 type Answer<T> = git::Result<T>;
 
 impl<'c> Judge<'c> {
-    fn new(ctx: &'c Context) -> Judge<'c> {
+    fn new(ctx: &'c Context, rules: &'c str, cache: &'c mut Cache) -> Judge<'c> {
         Judge {
             ctx,
+            rules,
+            cache,
             deltas: HashMap::new(),
             parents: HashMap::new(),
             beyond: HashMap::new(),
@@ -235,7 +276,8 @@ impl<'c> Judge<'c> {
         }
     }
 
-    fn judge(&mut self, questions: &[&Question]) -> Result<Vec<Answer<Landing>>> {
+    /// The answers, and whether each is for good.
+    fn judge(&mut self, questions: &[&Question]) -> Result<Vec<Answer<(Landing, bool)>>> {
         let mut works: Vec<Answer<Option<Work>>> = questions.iter().map(|q| self.look(q)).collect();
         // One process of git for all of them.
         let mut asked: Vec<(usize, Oid)> = Vec::new();
@@ -247,9 +289,12 @@ impl<'c> Judge<'c> {
             let pairs: Vec<(Oid, Oid)> =
                 asked.iter().map(|(i, into)| (into.clone(), questions[*i].tip.clone())).collect();
             let nothing = self.trials()?.adds_nothing(&pairs)?;
-            for ((i, into), _) in asked.into_iter().zip(nothing).filter(|(_, nothing)| *nothing) {
-                if let Ok(Some(w)) = &mut works[i] {
-                    w.found.get_or_insert((into, Proof::AddsNothing));
+            for ((i, into), nothing) in asked.into_iter().zip(nothing) {
+                let Ok(Some(w)) = &mut works[i] else { continue };
+                match nothing {
+                    Some(true) => drop(w.found.get_or_insert((into, Proof::AddsNothing))),
+                    Some(false) => {}
+                    None => w.sure = false,
                 }
             }
         }
@@ -271,24 +316,44 @@ impl<'c> Judge<'c> {
             let at = self.landed_at(q)?;
             let start = self.start(q, &at)?;
             let changed = self.delta(&start, &q.tip)?;
-            return Ok(Some(Work { start, changed, tries: Vec::new(), found: Some((at, Proof::Ancestor)) }));
+            let found = Some((at, Proof::Ancestor));
+            return Ok(Some(Work { since: start.clone(), start, changed, tries: Vec::new(), found, sure: true }));
         }
         let Some(m) = bases.first() else { return Ok(None) };
         let changed = self.delta(m, &q.tip)?;
         if changed.files.is_empty() {
             return Ok(None);
         }
-        let (chain, reaches) = self.chain(q, m)?;
-        let mut work = Work { start: m.clone(), changed: changed.clone(), tries: Vec::new(), found: None };
+        let key = self.tried_key(q, m);
+        let before: Option<Oid> = self.cache.find(&key);
+        let mut since = before.filter(|c| self.ctx.state.objects.has(c)).unwrap_or_else(|| m.clone());
+        let (mut chain, mut reaches) = self.chain(q, &since)?;
+        if !reaches && since != *m {
+            // The base was rewritten since.
+            since.clone_from(m);
+            (chain, reaches) = self.chain(q, m)?;
+        }
+        let mut work = Work {
+            start: m.clone(),
+            changed: changed.clone(),
+            tries: Vec::new(),
+            found: None,
+            since: since.clone(),
+            sure: true,
+        };
         if bases.len() > 1 || !reaches {
             work.tries = chain.into_iter().rev().take(TRIED).rev().collect();
             return Ok(Some(work));
         }
         // Whoever has a changed path as it was before cannot have the change: a merge would bring it. That leaves few.
-        let mut now: HashMap<&Vec<u8>, Option<&crate::model::meet::Entry>> =
-            changed.files.iter().map(|(p, d)| (p, d.old.as_ref())).collect();
+        let there = self.delta(m, &since)?;
+        let mut now: HashMap<&Vec<u8>, Option<&crate::model::meet::Entry>> = changed
+            .files
+            .iter()
+            .map(|(p, d)| (p, there.files.get(p).map_or(d.old.as_ref(), |moved| moved.new.as_ref())))
+            .collect();
         let mut last = None;
-        let deltas = std::iter::once(m).chain(&chain).zip(&chain).map(|(a, b)| self.delta(a, b));
+        let deltas = std::iter::once(&since).chain(&chain).zip(&chain).map(|(a, b)| self.delta(a, b));
         let deltas = deltas.collect::<git::Result<Vec<_>>>()?;
         for (x, delta) in chain.iter().zip(&deltas) {
             let mut moved = false;
@@ -321,22 +386,33 @@ impl<'c> Judge<'c> {
         Ok(Some(work))
     }
 
-    fn conclude(&mut self, q: &Question, work: Option<Work>) -> Answer<Landing> {
-        let Some(mut work) = work else { return Ok(Landing::Open) };
+    fn tried_key(&self, q: &Question, m: &Oid) -> String {
+        digest(&["tried 1", &q.tip.0, &m.0, self.rules])
+    }
+
+    fn conclude(&mut self, q: &Question, work: Option<Work>) -> Answer<(Landing, bool)> {
+        let Some(mut work) = work else { return Ok((Landing::Open, true)) };
         if work.found.is_none() {
             work.found = self.as_one_patch(q, &work)?.map(|c| (c, Proof::Patch));
         }
-        let Some((at, proof)) = work.found.clone() else { return Ok(Landing::Open) };
-        Ok(match self.taken_back(q, &work, &at)? {
+        let Some((at, proof)) = work.found.clone() else {
+            if work.sure {
+                let key = self.tried_key(q, &work.start);
+                self.cache.keep(&key, &q.base);
+            }
+            return Ok((Landing::Open, work.sure));
+        };
+        let landing = match self.taken_back(q, &work, &at)? {
             Some(by) => Landing::TakenBack { at, by },
             None => Landing::In { at, proof },
-        })
+        };
+        Ok((landing, work.sure))
     }
 
     /// The commit of the base, any commit, that is the branch as one patch.
     fn as_one_patch(&mut self, q: &Question, work: &Work) -> Answer<Option<Oid>> {
         let mut same = Vec::new();
-        for c in self.beyond(&q.base, &work.start)?.iter() {
+        for c in self.beyond(&q.base, &work.since)?.iter() {
             if let [parent] = &*self.parents(c)?
                 && same_paths(self.delta(parent, c)?.as_ref(), &work.changed)
             {

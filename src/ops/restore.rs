@@ -14,7 +14,6 @@ use crate::model::task::short_ref;
 use crate::place::files::RelPath as AnyPath;
 use crate::runtime::{files, process};
 use serde_json::json;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// What was given back.
@@ -36,8 +35,8 @@ pub fn list(ctx: &Context) -> Vec<Entry> {
 /// Entries of the trash and what captures tell of those that are gone from it, oldest first.
 fn all(ctx: &Context) -> Vec<(PathBuf, Entry)> {
     let mut out = entries(ctx);
-    let there: HashSet<String> = out.iter().filter_map(|(_, e)| e.capture.clone()).collect();
-    out.extend(super::trash::expired(ctx, &there));
+    let expired = super::trash::expired(ctx, &out);
+    out.extend(expired);
     out.sort_by(|a, b| a.1.at.cmp(&b.1.at));
     out
 }

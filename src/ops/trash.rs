@@ -8,7 +8,7 @@ use crate::model::event::Kind;
 use crate::place::files::RelPath as AnyPath;
 use crate::runtime::{clock, files};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -84,24 +84,31 @@ pub(super) fn rebuilt(ctx: &Context, dir: &Path, why: String) -> Entry {
     }
 }
 
-/// What the captures of removals tell whose entries are gone from the trash; `there`: captures that have an entry.
-pub(super) fn expired(ctx: &Context, there: &HashSet<String>) -> Vec<(PathBuf, Entry)> {
+/// What the captures of removals tell whose entries are gone from the trash, the last one of each agent; `there`: the
+/// entries that are not.
+pub(super) fn expired(ctx: &Context, there: &[(PathBuf, Entry)]) -> Vec<(PathBuf, Entry)> {
     let prefix = "refs/agents/removed/";
     let captures = refs::list(ctx.repo(), &[prefix]).unwrap_or_default().into_iter();
     let top = ctx.repo().agents_dir().join("trash");
-    // One that was given back since is no capture of anything that is gone.
-    let living: HashSet<AgentId> =
-        ctx.state.registrations().map(|(all, _)| all.into_iter().map(|r| r.id).collect()).unwrap_or_default();
+    // One that was given back since, and may have been removed again, is no capture of anything that is gone.
+    let living = ctx.state.registrations().map(|(all, _)| all).unwrap_or_default().into_iter().map(|r| r.id);
+    let living: HashSet<AgentId> = living.chain(there.iter().map(|(_, e)| e.id.clone())).collect();
     let entry = |(name, _): (String, Oid)| {
         let label = name.strip_prefix(prefix)?;
         let dir = top.join(label);
-        if !is_label(OsStr::new(label)) || there.contains(&name) || dir.symlink_metadata().is_ok() {
+        if !is_label(OsStr::new(label)) || dir.symlink_metadata().is_ok() {
             return None;
         }
         let entry = Entry { damaged: None, expired: true, ..rebuilt(ctx, &dir, String::new()) };
         (is_whole(&entry) && !living.contains(&entry.id)).then_some((dir, entry))
     };
-    captures.filter_map(entry).collect()
+    let mut out: BTreeMap<String, (PathBuf, Entry)> = BTreeMap::new();
+    for (dir, entry) in captures.filter_map(entry) {
+        if out.get(&entry.id.0).is_none_or(|(_, known)| known.at <= entry.at) {
+            out.insert(entry.id.0.clone(), (dir, entry));
+        }
+    }
+    out.into_values().collect()
 }
 
 /// Whether a folder is called as entries of ours are, `20260101t120000z-<slug>-<hex>`: anything else in the trash is

@@ -179,6 +179,24 @@ fn after_its_time_in_the_trash_all_of_it_was_lost() {
 }
 
 #[test]
+fn one_that_was_removed_twice_was_listed_twice() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = agent_with_commit(&repo, "k");
+    repo.agents(&["rm", "k"]).ok();
+    repo.agents(&["restore", "k"]).ok();
+    let listed = || repo.agents(&["restore", "--list", "--json"]).ok().json()["removed"].as_array().unwrap().len();
+    assert_eq!(listed(), 0);
+    at.write("second.txt", "second");
+    repo.agents(&["rm", "k"]).ok();
+    assert_eq!(listed(), 1);
+    to_the_capture(&repo);
+    assert_eq!(listed(), 1);
+    repo.agents(&["restore", "k"]).ok();
+    assert!(at.join("second.txt").exists(), "the last one counts");
+}
+
+#[test]
 fn a_conflict_came_back_from_its_capture_as_resolved() {
     let env = Env::new();
     let repo = env.repo("x");
