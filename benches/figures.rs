@@ -289,6 +289,39 @@ fn clean(p: &Place) {
     compare(&format!("{what}, warm"), "at most 0.1", 3, |_| ours(), theirs);
 }
 
+/// `git checkout` and `git merge` with our hooks against the same without any.
+fn hooks(p: &Place) {
+    let make = |name: &str| {
+        let repo = p.repo(name, 1500);
+        p.run(&repo, &["git", "checkout", "-qb", "topic"]);
+        for i in 0..200 {
+            std::fs::write(repo.join(format!("src/m{:03}/f{:05}.txt", i / 4, i * 5)), "topic\n").unwrap();
+        }
+        p.run(&repo, &["git", "commit", "-qam", "topic"]);
+        p.run(&repo, &["git", "checkout", "-q", "main"]);
+        p.run(&repo, &["git", "commit", "-q", "--allow-empty", "-m", "on"]);
+        repo
+    };
+    let (with, without) = (make("hooked"), make("plain"));
+    p.run(&with, &["git", "agents", "hooks", "install", "--yes"]);
+    let checkout = |repo: &Path| {
+        let there = timed(|| p.run(repo, &["git", "checkout", "-q", "topic"]));
+        there + timed(|| p.run(repo, &["git", "checkout", "-q", "main"]))
+    };
+    let merge = |repo: &Path| {
+        let time = timed(|| p.run(repo, &["git", "merge", "-q", "--no-ff", "-m", "x", "topic"]));
+        // Fires no hook.
+        p.run(repo, &["git", "reset", "-q", "--hard", "HEAD~"]);
+        time
+    };
+    for (agents, goal) in [(0, "at most 1.15"), (30, "at most 1.3")] {
+        (0..agents).for_each(|i| p.run(&with, &["git", "agents", "-q", "new", &format!("a{i}")]));
+        let what = |verb: &str| format!("`git {verb}` with our hooks and {agents} agents against none");
+        compare(&what("checkout"), goal, 15, |_| checkout(&with), |_| checkout(&without));
+        compare(&what("merge"), goal, 15, |_| merge(&with), |_| merge(&without));
+    }
+}
+
 fn memory(p: &Place) {
     let repo = p.repo("memory", 20);
     p.run(&repo, &["git", "agents", "-q", "run", "-d", "-a", "scripted", "SLEEP: 60"]);
@@ -318,12 +351,13 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let place = Place::new();
     type Bench = fn(&Place);
-    let all: [(&str, Bench); 6] = [
+    let all: [(&str, Bench); 7] = [
         ("start-up", start_up),
         ("status", status),
         ("create", create),
         ("no-op", no_op),
         ("clean", clean),
+        ("hooks", hooks),
         ("memory", memory),
     ];
     for (name, f) in all {

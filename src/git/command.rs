@@ -270,6 +270,9 @@ impl Call {
         tracing::debug!(args = %self.shown, "git");
         let [stdout, stderr] = [files::unnamed(dir)?, files::unnamed(dir)?];
         let twin = |f: &std::fs::File| f.try_clone().map_err(files::because("open", dir));
+        if let Some(bytes) = self.input.take() {
+            self.command.stdin(files::unnamed_with(dir, &bytes)?);
+        }
         self.command.stdout(twin(&stdout)?).stderr(twin(&stderr)?);
         let status = self.command.status().map_err(not_started(&self.command))?;
         Ok(Output { status, stdout: files::read_all(&stdout), stderr: files::read_all(&stderr) })

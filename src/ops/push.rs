@@ -214,7 +214,6 @@ fn refused(ctx: &Context, p: &Planned, stderr: &str, words: &str) -> Result<Why>
 /// Runs the command that opens the request, with its text on standard input.
 #[expect(clippy::disallowed_methods, reason = "the user's own command, or the one program of their forge")]
 fn open(p: &Planned, request: &Request, dir: &Path, agents: &Path, said: &mut dyn FnMut(&str)) -> Result<End> {
-    use std::io::{Seek as _, Write as _};
     use std::process::Command;
     let mut command = match &request.command {
         Program::Shell(line) => {
@@ -238,10 +237,9 @@ fn open(p: &Planned, request: &Request, dir: &Path, agents: &Path, said: &mut dy
     command.env("AGENTS_BRANCH", short_ref(&p.branch)).env("AGENTS_BASE", &request.base);
     command.env("AGENTS_TITLE", &request.title).env("AGENTS_REMOTE", &p.remote);
     // It may leave a browser behind: what it prints goes into files, which nobody holds open.
-    let [stdout, stderr, stdin] = [files::unnamed(agents)?, files::unnamed(agents)?, files::unnamed(agents)?];
+    let [stdout, stderr] = [files::unnamed(agents)?, files::unnamed(agents)?];
     let twin = |f: &std::fs::File| f.try_clone().map_err(files::because("open", agents));
-    let body = (&stdin).write_all(request.body.as_bytes()).and_then(|()| (&stdin).rewind());
-    body.map_err(files::because("write", agents))?;
+    let stdin = files::unnamed_with(agents, request.body.as_bytes())?;
     command.current_dir(dir).stdin(stdin).stdout(twin(&stdout)?).stderr(twin(&stderr)?);
     let pushed = format!("'{}' is pushed; the request was not opened: '{}'", p.name, request.command.shown());
     let status = match command.status() {

@@ -162,9 +162,10 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
     Ok(with_chains(ctx, inv, agents, batch)?.0)
 }
 
-/// What is to be said about one, without comparing it.
+/// What is to be said about one, without comparing it: for words that others will read, so what cannot be read is an error.
 pub(super) fn of(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
-    Ok(one(ctx, inv, a, &Typed::read(ctx)?))
+    let (commits, files) = work(ctx, inv, a)?;
+    Ok(facts(ctx, inv, a, &Typed::read(ctx)?, commits, files, Vec::new()))
 }
 
 /// The same, with what would land on each base, and the round that knows its trees.

@@ -166,6 +166,14 @@ pub fn unnamed(dir: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
+/// The same with something to read in it.
+pub fn unnamed_with(dir: &Path, bytes: &[u8]) -> Result<File, Error> {
+    use std::io::Seek as _;
+    let mut file = unnamed(dir)?;
+    file.write_all(bytes).and_then(|()| file.rewind()).map_err(because("write", dir))?;
+    Ok(file)
+}
+
 /// All that is in a file of [`unnamed`] by now.
 pub fn read_all(mut file: &File) -> Vec<u8> {
     use std::io::{Read as _, Seek as _};

@@ -1,12 +1,11 @@
 //! Landing: what comes into the base, how, and what stays as it was where it does not.
 
-use crate::kill::{Case, Lab, content, sweep, sweep_gits};
+use crate::kill::content;
 use crate::support::{Env, Out, Repo, repo_invariants};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 
 /// An agent with one commit that writes `file`.
-fn agent<'e>(repo: &Repo<'e>, name: &str, file: &str, text: &str) -> Repo<'e> {
+pub fn agent<'e>(repo: &Repo<'e>, name: &str, file: &str, text: &str) -> Repo<'e> {
     let place = repo.agent(name);
     place.write(file, text);
     place.commit(&format!("Write {file}"));
@@ -631,7 +630,7 @@ fn ctrl_c_and_a_kill_in_a_hook_leave_the_checkout_as_it_was() {
 }
 
 /// A base and a branch that change files of every kind in each other's neighbourhood.
-fn two_sides(repo: &Repo<'_>) {
+pub fn two_sides(repo: &Repo<'_>) {
     let k = repo.agent("k");
     k.write("src/a.txt", k.read("src/a.txt").replace("line 50\n", "line fifty\n"));
     k.write("new/deep/file.txt", "new\n".repeat(2000));
@@ -640,107 +639,4 @@ fn two_sides(repo: &Repo<'_>) {
     repo.write("src/a.txt", repo.read("src/a.txt").replace("line 5\n", "line five\n"));
     repo.git(&["add", "src/a.txt"]);
     repo.git(&["commit", "--quiet", "-m", "Moved"]);
-}
-
-fn again(lab: &Lab<'_>, args: &[&str], what: &str) {
-    let out = lab.repo.agents(args);
-    assert!(out.status == 0 || (out.status == 128 && out.stderr.contains("no agent named 'k'")), "{what}: {out}");
-    lab.repo.repair();
-}
-
-/// What there is in the end, without times and ids.
-fn landed(repo: &Repo<'_>) -> String {
-    let tree = repo.git(&["rev-parse", "refs/heads/main^{tree}"]);
-    let shape = repo.git(&["log", "-1", "--format=%s %p", "refs/heads/main"]);
-    let notes = repo.git(&["log", "-1", "--notes=agents", "--format=%N", "refs/heads/main"]);
-    let events = crate::kill::events(repo).iter().filter(|e| e.contains("\"kind\":\"landed\"")).count();
-    let agents = repo.agents(&["status", "--names"]).ok().stdout;
-    let landing: Vec<PathBuf> = crate::support::wait::files(&repo.join(".git/agents/landing"), &|_| true);
-    let left: Vec<&PathBuf> = landing.iter().filter(|f| !f.ends_with("lock")).collect();
-    format!("{tree} {shape}\n{notes}\n{events} events\n{agents}\n{}\n{left:?}", repo.git(&["status", "--porcelain"]))
-}
-
-const CASES: &[Case] = &[
-    Case {
-        name: "land",
-        args: &["land", "k"],
-        prepare: two_sides,
-        again: |lab, what| again(lab, &["land", "k"], what),
-        same: landed,
-    },
-    Case {
-        name: "land --squash",
-        args: &["land", "--squash", "k"],
-        prepare: two_sides,
-        again: |lab, what| again(lab, &["land", "--squash", "k"], what),
-        same: landed,
-    },
-    Case {
-        name: "land --ff-only",
-        args: &["land", "--ff-only", "k"],
-        prepare: |r| drop(agent(r, "k", "src/b.txt", "one\n")),
-        again: |lab, what| again(lab, &["land", "--ff-only", "k"], what),
-        same: landed,
-    },
-    Case {
-        name: "land elsewhere",
-        args: &["land", "k"],
-        prepare: |r| {
-            two_sides(r);
-            r.git(&["branch", "elsewhere"]);
-            r.git(&["symbolic-ref", "HEAD", "refs/heads/elsewhere"]);
-        },
-        again: |lab, what| again(lab, &["land", "k"], what),
-        same: landed,
-    },
-];
-
-fn case(name: &str) -> &'static Case {
-    CASES.iter().find(|c| c.name == name).unwrap()
-}
-
-#[test]
-fn a_killed_landing_was_half() {
-    assert!(sweep(case("land"), 5, 29) > 3);
-}
-
-#[test]
-fn a_killed_squash_left_its_files_staged() {
-    assert!(sweep(case("land --squash"), 11, 29) > 3);
-}
-
-#[test]
-fn a_killed_fast_forward_was_half() {
-    assert!(sweep(case("land --ff-only"), 17, 29) > 3);
-}
-
-#[test]
-fn a_killed_landing_elsewhere_left_a_worktree() {
-    assert!(sweep(case("land elsewhere"), 23, 37) > 3);
-}
-
-#[test]
-#[ignore = "nightly"]
-fn nightly_every_kill_point_of_land() {
-    for c in CASES {
-        eprintln!("{}: {} kill points, 0 violations", c.name, sweep(c, 0, 1));
-    }
-}
-
-#[test]
-fn a_killed_git_left_the_checkout_half_merged() {
-    // Beside the exact bytes of the checkout nothing of it may be left, whatever git was about to do.
-    for (name, first, step) in [("land", 31, 89), ("land --squash", 41, 97), ("land --ff-only", 11, 29)] {
-        let (hits, _) = sweep_gits(case(name), first, step);
-        assert!(hits > 0, "{name}: {hits}");
-    }
-}
-
-#[test]
-#[ignore = "nightly"]
-fn nightly_every_kill_point_of_every_git_of_land() {
-    for c in CASES {
-        let (points, calls) = sweep_gits(c, 0, 1);
-        eprintln!("{}: {points} kill points in {calls} calls of git, 0 violations", c.name);
-    }
 }

@@ -20,6 +20,7 @@ mod faults;
 mod hooks;
 mod kill;
 mod land;
+mod land_kill;
 mod landed;
 mod layers;
 mod layouts;

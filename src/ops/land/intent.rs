@@ -4,7 +4,7 @@
 //! whether its command lives; a variable in the environment of its git whether that still works. Which side: the base has
 //! the work, then that is noted; it has not, then the base's checkout goes back to what it was.
 
-use super::Landing;
+use super::step::Landing;
 use crate::config::settings::LandStyle;
 use crate::git::merge::Merge;
 use crate::git::merging::At;
