@@ -199,7 +199,9 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             Ok(remove::Outcome::Kept { reasons }) => out.kept.push(kept(a, Some(reason), reasons)),
             Ok(remove::Outcome::Refused { why, .. }) => out.kept.push(kept(a, Some(reason), vec![why])),
             Ok(remove::Outcome::Undone | remove::Outcome::Released) => {}
-            // Somebody else may have been faster; whatever it is, it is in nobody else's way.
+            // Somebody else was faster.
+            Err(_) if ctx.state.registrations()?.0.iter().all(|r| r.id != a.reg.id) => {}
+            // Whatever it is, it is in nobody else's way.
             Err(e) => out.kept.push(kept(a, Some(reason), vec![e.words()])),
         }
     }
