@@ -11,12 +11,14 @@ const MOST: usize = 1000;
 /// Bytes of a name.
 const LONGEST: usize = 300;
 
+/// The names that one format gives, from the lines.
+type Reader = fn(&[&str]) -> Vec<String>;
+
 /// The names of the tests that failed, sorted; none where the output names none.
 pub fn failing(log: &str) -> Vec<String> {
     let log = without_colour(log);
     let lines: Vec<&str> = log.lines().collect();
-    let readers: [fn(&[&str]) -> Vec<String>; 12] =
-        [cargo, nextest, pytest, go, jest, vitest, tap, node, mocha, rspec, phpunit, java];
+    let readers: [Reader; 12] = [cargo, nextest, pytest, go, jest, vitest, tap, node, mocha, rspec, phpunit, java];
     let found: BTreeSet<String> = readers.iter().flat_map(|read| read(&lines)).filter(|n| !n.is_empty()).collect();
     found.into_iter().map(|n| clip_bytes(n, LONGEST)).take(MOST).collect()
 }
@@ -52,7 +54,7 @@ fn pytest(lines: &[&str]) -> Vec<String> {
     summary.filter_map(one).collect()
 }
 
-/// `--- FAIL: TestA/b (0.00s)` and, below, `FAIL	package	0.01s`; or the lines of `-json`.
+/// `--- FAIL: TestA/b (0.00s)` and, below, `FAIL`, package and time between tabs; or the lines of `-json`.
 fn go(lines: &[&str]) -> Vec<String> {
     let (mut out, mut waiting) = (Vec::new(), Vec::new());
     for l in lines {
