@@ -232,6 +232,96 @@ fn no_op(p: &Place) {
     );
 }
 
+/// 30 agents, a third of them in files that the base changes with every commit, a third landed as squashes, and 300
+/// commits of the base since.
+fn clean(p: &Place) {
+    let repo = p.repo("clean", 600);
+    std::fs::write(repo.join("hot.txt"), (0..400).map(|i| format!("line {i}\n")).collect::<String>()).unwrap();
+    p.run(&repo, &["git", "add", "-A"]);
+    p.run(&repo, &["git", "commit", "-qm", "hot"]);
+    let edit = |dir: &Path, line: usize, text: &str| {
+        let now = std::fs::read_to_string(dir.join("hot.txt")).unwrap();
+        let lines = now.lines().enumerate().map(|(i, l)| if i == line { text.to_owned() } else { l.to_owned() });
+        std::fs::write(dir.join("hot.txt"), lines.map(|l| l + "\n").collect::<String>()).unwrap();
+    };
+    for i in 0..30 {
+        p.run(&repo, &["git", "agents", "-q", "new", &format!("a{i}")]);
+        let tree = p.dir.path().join(format!("clean.agents/a{i}"));
+        match i % 3 {
+            0 => edit(&tree, 10 * i + 5, "an agent's"),
+            _ => std::fs::write(tree.join(format!("own-{i}.txt")), "own\n").unwrap(),
+        }
+        p.run(&tree, &["git", "add", "-A"]);
+        p.run(&tree, &["git", "commit", "-qm", "own"]);
+    }
+    for i in 0..300 {
+        if i % 30 == 1 {
+            p.run(&repo, &["git", "merge", "-q", "--squash", &format!("a{}", 3 * (i / 30) + 1)]);
+        }
+        edit(&repo, 10 * (i % 30), &format!("the base's {i}"));
+        p.run(&repo, &["git", "add", "-A"]);
+        p.run(&repo, &["git", "commit", "-qm", "base"]);
+    }
+    let ids = |args: &[&str]| {
+        let out = p.command("git", &repo).args(args).stdout(Stdio::piped()).output().unwrap();
+        String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let base = ids(&["rev-list", "--first-parent", "-300", "main"]);
+    let tips: Vec<String> = (0..30).flat_map(|i| ids(&["rev-parse", &format!("a{i}")])).collect();
+    let pairs: String = tips.iter().flat_map(|t| base.iter().map(move |x| format!("{x} {t}\n"))).collect();
+    let list = p.dir.path().join("pairs");
+    std::fs::write(&list, pairs).unwrap();
+    let ours = || timed(|| p.run(&repo, &["git-agents", "clean", "--dry-run", "--json"]));
+    let cold = |_| {
+        let _ = std::fs::remove_dir_all(repo.join(".git/agents/cache"));
+        ours()
+    };
+    let theirs = |_| {
+        timed(|| {
+            let mut c = p.command("git", &repo);
+            c.args(["merge-tree", "--write-tree", "--stdin"]).stdin(std::fs::File::open(&list).unwrap());
+            assert!(c.status().unwrap().success());
+        })
+    };
+    let what =
+        "`clean --dry-run` over 30 agents, 300 commits of the base since, against one `git merge-tree --stdin` of all";
+    compare(&format!("{what}, cold"), "at most 3", 3, cold, theirs);
+    compare(&format!("{what}, warm"), "at most 0.1", 3, |_| ours(), theirs);
+}
+
+/// `git checkout` and `git merge` with our hooks against the same without any.
+fn hooks(p: &Place) {
+    let make = |name: &str| {
+        let repo = p.repo(name, 1500);
+        p.run(&repo, &["git", "checkout", "-qb", "topic"]);
+        for i in 0..200 {
+            std::fs::write(repo.join(format!("src/m{:03}/f{:05}.txt", i / 4, i * 5)), "topic\n").unwrap();
+        }
+        p.run(&repo, &["git", "commit", "-qam", "topic"]);
+        p.run(&repo, &["git", "checkout", "-q", "main"]);
+        p.run(&repo, &["git", "commit", "-q", "--allow-empty", "-m", "on"]);
+        repo
+    };
+    let (with, without) = (make("hooked"), make("plain"));
+    p.run(&with, &["git", "agents", "hooks", "install", "--yes"]);
+    let checkout = |repo: &Path| {
+        let there = timed(|| p.run(repo, &["git", "checkout", "-q", "topic"]));
+        there + timed(|| p.run(repo, &["git", "checkout", "-q", "main"]))
+    };
+    let merge = |repo: &Path| {
+        let time = timed(|| p.run(repo, &["git", "merge", "-q", "--no-ff", "-m", "x", "topic"]));
+        // Fires no hook.
+        p.run(repo, &["git", "reset", "-q", "--hard", "HEAD~"]);
+        time
+    };
+    for (agents, goal) in [(0, "at most 1.15"), (30, "at most 1.3")] {
+        (0..agents).for_each(|i| p.run(&with, &["git", "agents", "-q", "new", &format!("a{i}")]));
+        let what = |verb: &str| format!("`git {verb}` with our hooks and {agents} agents against none");
+        compare(&what("checkout"), goal, 15, |_| checkout(&with), |_| checkout(&without));
+        compare(&what("merge"), goal, 15, |_| merge(&with), |_| merge(&without));
+    }
+}
+
 fn memory(p: &Place) {
     let repo = p.repo("memory", 20);
     p.run(&repo, &["git", "agents", "-q", "run", "-d", "-a", "scripted", "SLEEP: 60"]);
@@ -261,8 +351,15 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let place = Place::new();
     type Bench = fn(&Place);
-    let all: [(&str, Bench); 5] =
-        [("start-up", start_up), ("status", status), ("create", create), ("no-op", no_op), ("memory", memory)];
+    let all: [(&str, Bench); 7] = [
+        ("start-up", start_up),
+        ("status", status),
+        ("create", create),
+        ("no-op", no_op),
+        ("clean", clean),
+        ("hooks", hooks),
+        ("memory", memory),
+    ];
     for (name, f) in all {
         if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
             f(&place);

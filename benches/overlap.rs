@@ -16,6 +16,7 @@ use git_agents::model::agent::Oid;
 use git_agents::model::overlap::SideKind;
 use git_agents::ops::Context;
 use git_agents::ops::overlap::{Look, Round};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -153,10 +154,16 @@ impl Crowd {
 
     /// One round, as a command would: everything is found anew; how many pairs conflict.
     fn judge(&self) -> usize {
+        self.conflicts(&self.looks()).len()
+    }
+
+    /// The pairs that conflict, by position.
+    fn conflicts(&self, looks: &[Look<'_>]) -> BTreeSet<(usize, usize)> {
         let ctx = Context::open(&self.ctx.cwd).unwrap();
         let round = Round::begin(&ctx).unwrap();
-        let sides = round.sides(&self.looks());
-        round.verdicts(&self.base, &sides).pairs.iter().filter(|p| p.conflicts()).count()
+        let sides = round.sides(looks);
+        let found = round.verdicts(&self.base, &sides);
+        found.pairs.iter().filter(|p| p.conflicts()).map(|p| (p.a.min(p.b), p.a.max(p.b))).collect()
     }
 
     fn pairs(&self) -> Vec<(String, String)> {
@@ -267,6 +274,93 @@ fn live(dir: &Path) {
     println!("  one file saved: {saved:.1} ms, ratio {:.2} to the first (at most 0.1)", saved / first);
 }
 
+/// The commit that `git add -A` and `git commit` would make in a worktree, made without touching it.
+fn snapshot(tree: &Path, tip: &Oid) -> Oid {
+    let scratch = tempfile::tempdir().unwrap();
+    let ask = |args: &[&str]| {
+        let out = git(tree, args).env("GIT_INDEX_FILE", scratch.path().join("index")).stdout(Stdio::piped()).output();
+        String::from_utf8(out.unwrap().stdout).unwrap().trim().to_owned()
+    };
+    ask(&["read-tree", &tip.0]);
+    ask(&["add", "-A"]);
+    let made = ask(&["write-tree"]);
+    Oid::parse(&ask(&["commit-tree", "-p", &tip.0, "-m", "x", &made])).unwrap()
+}
+
+/// The pairs of commits on which a merge by git stops.
+fn truth(repo: &Path, commits: &[Oid]) -> BTreeSet<(usize, usize)> {
+    let n = commits.len();
+    let all = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
+    let stops = |(a, b): &(usize, usize)| {
+        git(repo, &["merge-tree", "--write-tree", &commits[*a].0, &commits[*b].0]).status().unwrap().code() == Some(1)
+    };
+    all.filter(stops).collect()
+}
+
+/// Against `clash status --json`, where it is on the `PATH`. It compares commits alone.
+fn clash(dir: &Path) {
+    let path = repo(dir, 1500, 30);
+    let ask = || Command::new("clash").args(["status", "--json"]).current_dir(&path).stderr(Stdio::null()).output();
+    if ask().is_err() {
+        println!("clash is not here: tests/nightly installs it");
+        return;
+    }
+    let trees = worktrees(&path, 30);
+    std::fs::create_dir(path.join(".git/agents")).unwrap();
+    let crowd = Crowd::of(&path);
+    let tips: Vec<Oid> = crowd.sides.iter().map(|(_, tip, _)| tip.clone()).collect();
+    let full = crowd.looks();
+    let committed: Vec<Look<'_>> = crowd.looks().into_iter().map(|l| Look { place: None, ..l }).collect();
+    let cold = |looks: &[Look<'_>]| {
+        drop(std::fs::remove_dir_all(path.join(".git/agents/cache")));
+        crowd.conflicts(looks)
+    };
+    // In turn, so that what else the machine does hits both.
+    let (mut ours, mut whole, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut said = Vec::new();
+    for _ in 0..3 {
+        ours.push(timed(|| cold(&committed)).0);
+        whole.push(timed(|| cold(&full)).0);
+        let (time, out) = timed(|| ask().unwrap());
+        theirs.push(time);
+        said = out.stdout;
+    }
+    let middle = |mut all: Vec<Duration>| {
+        all.sort();
+        all[1].as_secs_f64() * 1000.0
+    };
+    let (ours, whole, theirs) = (middle(ours), middle(whole), middle(theirs));
+    let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
+    let at = |id: &serde_json::Value| {
+        let tree = said["worktrees"].as_array().unwrap().iter().find(|w| w["id"] == *id).unwrap();
+        tree["branch"].as_str().unwrap().strip_prefix('b').and_then(|n| n.parse::<usize>().ok())
+    };
+    let flagged: BTreeSet<(usize, usize)> = said["conflicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|c| Some((at(&c["wt1_id"])?, at(&c["wt2_id"])?)))
+        .map(|(a, b)| (a.min(b), a.max(b)))
+        .collect();
+    let snapshots: Vec<Oid> = trees.iter().zip(&tips).map(|(t, tip)| snapshot(t, tip)).collect();
+    let (of_tips, of_work) = (truth(&path, &tips), truth(&path, &snapshots));
+    let against = |found: &BTreeSet<(usize, usize)>, truth: &BTreeSet<(usize, usize)>| {
+        format!(
+            "{} right, {} false, {} missed",
+            found.intersection(truth).count(),
+            found.difference(truth).count(),
+            truth.difference(found).count()
+        )
+    };
+    println!("30 worktrees of 1,500 files with uncommitted work, against clash 0.2.0:");
+    println!(
+        "  commits alone: {ours:.0} ms, clash {theirs:.0} ms, {:.1} times as long (at least 10); uncommitted work too: {whole:.0} ms",
+        theirs / ours
+    );
+    println!("  commits: we {}; clash {}", against(&cold(&committed), &of_tips), against(&flagged, &of_tips));
+    println!("  work as it is: we {}; clash {}", against(&cold(&full), &of_work), against(&flagged, &of_work));
+}
+
 fn large(dir: &Path) {
     let path = repo(dir, 50_000, 30);
     let crowd = Crowd::of(&path);
@@ -285,8 +379,9 @@ fn main() {
     // On a disk, as repositories are.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     type Bench = fn(&Path);
-    let all: [(&str, Bench); 3] = [("many", many), ("live", live), ("large", large)];
+    let all: [(&str, Bench); 4] = [("many", many), ("live", live), ("large", large), ("clash", clash)];
     for (name, f) in all {
+        let dir = tempfile::tempdir_in(dir.path()).unwrap();
         if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {
             f(dir.path());
         }

@@ -5,7 +5,7 @@ use super::error::code;
 use super::ui::{ColorChoice, Ui};
 use crate::git::{command, worktree};
 use crate::model::hook_file::Event;
-use crate::ops::{Context, hooks, moved_base};
+use crate::ops::{Context, expire, hooks, moved_base};
 use crate::runtime::process;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn foreground(args: &[OsString]) -> Option<()> {
     if worktree::operation(&git_dir).is_some_and(|op| Some(op.as_str()) != own) {
         return None;
     }
-    start_worker(&common);
+    start_worker(&common, "hook-worker");
     for line in moved_base::waiting(&common) {
         ui.say(&line);
     }
@@ -84,7 +84,7 @@ pub(super) fn place(here: &Path) -> Option<(PathBuf, PathBuf)> {
 
 /// Starts the worker and does not wait for it. Nothing of what the caller has open stays open because of it.
 #[expect(clippy::disallowed_methods, reason = "our own binary, on its own from here on")]
-pub(super) fn start_worker(common: &Path) {
+pub(super) fn start_worker(common: &Path, command: &str) {
     use std::os::unix::process::CommandExt as _;
     let Ok(exe) = std::env::current_exe() else { return };
     let mut worker = std::process::Command::new(exe);
@@ -92,7 +92,7 @@ pub(super) fn start_worker(common: &Path) {
     if let Some(path) = command::plain_path() {
         worker.env("PATH", path);
     }
-    worker.arg("hook-worker").arg(common).current_dir(common).process_group(0);
+    worker.arg(command).arg(common).current_dir(common).process_group(0);
     worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Err(e) = worker.spawn() {
         tracing::debug!(%e, "no worker");
@@ -105,5 +105,13 @@ pub(super) fn worker(common: &Path) -> i32 {
     crate::supervisor::leave_session();
     // What it has to say is shown by the next command; what it could not do, the next worker does.
     let done = Context::open(common).and_then(|ctx| moved_base::work(&ctx));
+    if done.is_ok() { code::DONE } else { code::FATAL }
+}
+
+/// `git-agents expire-worker COMMON-DIR`.
+pub(super) fn expire_worker(common: &Path) -> i32 {
+    process::close_inherited();
+    crate::supervisor::leave_session();
+    let done = Context::open(common).and_then(|ctx| expire::run(&ctx));
     if done.is_ok() { code::DONE } else { code::FATAL }
 }

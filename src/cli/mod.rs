@@ -43,25 +43,24 @@ pub struct Cli {
 const HELP: &str = "\
 usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
 
-start      demo        the whole journey on a throw-away repository
-           new         one environment, no assistant yet
-           run         tasks become agents working in parallel; then the report
-           adopt       takes an existing worktree or branch under management
-meanwhile  status      who does what, who needs you (also plain 'git agents')
-           show, logs  everything about one; a readable transcript
-           attach      sit down in its place
-           send        one more message to its session
-           wait        look on until all are settled
-           stop, retry end runs; run tasks again
-           overlap     who changes things that meet, and how badly
-its place  path, exec  its directory; a command, or a shell, in it
-decide     report      what came out
-           sync        rebases on the base, after a trial
-tidy up    rm, restore removes environments, into the trash; brings them back
-           doctor      what is wrong, and what mends it
-set up     hooks       git hooks that tidy up and remind after a merge
-           trust       approves the commands of .git-agents.toml
-           shell-init  the function 'agents' for bash, zsh or fish
+start      demo         the whole journey on a throw-away repository
+           new, adopt   one environment, new or of what exists; no assistant
+           run          tasks become agents working side by side; the report
+meanwhile  status       who does what, who needs you (also plain 'git agents')
+           show, logs   everything about one; a readable transcript
+           attach, send   sit down in its place; one more message to its session
+           wait         look on until all are settled
+           stop, retry  end runs; run tasks again
+           overlap      who changes things that meet, and how badly
+its place  path, exec   its directory; a command, or a shell, in it
+decide     report       what came out
+           sync, land, push   rebases on the base; brings into it; publishes
+tidy up    rm, restore  removes environments, into the trash; brings them back
+           clean        removes what has landed; says why the rest stays
+set up     doctor       what is wrong, and what mends it
+           hooks        git hooks that tidy up and remind after a merge
+           trust        approves the commands of .git-agents.toml
+           shell-init   the function 'agents' for bash, zsh or fish
 
 AGENT is a name, a branch, a number of the last batch, or '@' (here).
 'git agents COMMAND -h' tells more about each.
@@ -91,10 +90,14 @@ enum Command {
     Path(commands::path::Args),
     Exec(commands::exec::Args),
     Report(commands::report::Args),
+    #[command(alias = "merge")]
+    Land(commands::land::Args),
+    Push(commands::push::Args),
     #[command(alias = "rebase")]
     Sync(commands::sync::Args),
     #[command(alias = "remove", alias = "delete")]
     Rm(commands::rm::Args),
+    Clean(commands::clean::Args),
     Restore(commands::restore::Args),
     #[command(hide = true)]
     Undo(commands::restore::UndoArgs),
@@ -128,6 +131,17 @@ impl Session {
     pub fn context(&self) -> Result<crate::ops::Context, CliError> {
         Ok(crate::ops::Context::open(&self.cwd)?)
     }
+
+    /// The same for a command that starts an assistant: says first what changed under the last ones.
+    fn context_to_start(&self) -> Result<crate::ops::Context, CliError> {
+        let ctx = self.context()?;
+        let changed = crate::ops::executable::changed(&ctx)?;
+        if !changed.is_empty() {
+            self.ui.warn(&crate::ops::executable::words(&changed));
+            self.ui.hint("git agents doctor --accept, when you have looked at them");
+        }
+        Ok(ctx)
+    }
 }
 
 /// The program: parses, calls, renders. Its exit code.
@@ -139,6 +153,7 @@ pub fn main() -> i32 {
             Some("supervise") => return crate::supervisor::main(&argument.to_string_lossy()),
             Some("scripted-assistant") => return scripted(std::path::Path::new(argument)),
             Some("hook-worker") => return hook::worker(std::path::Path::new(argument)),
+            Some("expire-worker") => return hook::expire_worker(std::path::Path::new(argument)),
             _ => {}
         }
     }
@@ -244,8 +259,11 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Path(a) => commands::path::run(s, &a),
         Command::Exec(a) => commands::exec::run(s, &a),
         Command::Report(a) => commands::report::run(s, &a),
+        Command::Land(a) => commands::land::run(s, &a),
+        Command::Push(a) => commands::push::run(s, &a),
         Command::Sync(a) => commands::sync::run(s, &a),
         Command::Rm(a) => commands::rm::run(s, &a),
+        Command::Clean(a) => commands::clean::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),

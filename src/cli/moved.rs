@@ -1,7 +1,7 @@
 //! The line behind a command's own: what the hook's worker did, and who is behind since a base has moved.
 
 use super::{Command, Session, hook};
-use crate::ops::{Context, moved_base};
+use crate::ops::{Context, expire, moved_base};
 use std::time::Duration;
 
 /// What a command does about bases that moved.
@@ -24,13 +24,18 @@ pub(super) fn part(command: &Command) -> Part {
         | Command::Send(_)
         | Command::Stop(_)
         | Command::Retry(_)
+        | Command::Land(_)
         | Command::Sync(_)
         | Command::Rm(_)
         | Command::Restore(_)
         | Command::Undo(_) => Part::Looks,
-        Command::Status(_) | Command::Show(_) | Command::Report(_) | Command::Overlap(_) | Command::Wait(_) => {
-            Part::Shows
-        }
+        Command::Clean(args) if args.acts() => Part::Looks,
+        Command::Clean(_)
+        | Command::Status(_)
+        | Command::Show(_)
+        | Command::Report(_)
+        | Command::Overlap(_)
+        | Command::Wait(_) => Part::Shows,
         _ => Part::Silent,
     }
 }
@@ -45,13 +50,19 @@ pub(super) fn say(s: &Session, part: Part, done: bool) {
         s.ui.say(&line);
     }
     // What was refused has touched nothing.
-    if part != Part::Looks || !done || !moved_base::has_agents(&common) {
+    if part != Part::Looks || !done {
         return;
     }
     let Ok(ctx) = Context::open(&s.cwd) else { return };
+    if expire::is_due(&ctx) {
+        hook::start_worker(&common, "expire-worker");
+    }
+    if !moved_base::has_agents(&common) {
+        return;
+    }
     // With our hooks in place, what has landed goes by itself, however the base moved.
     if moved_base::has_hooks(&common) && moved_base::has_moved(&ctx) {
-        hook::start_worker(&common);
+        hook::start_worker(&common, "hook-worker");
     }
     match moved_base::remind(&ctx, Duration::from_secs(2)) {
         Ok(lines) => lines.iter().for_each(|l| s.ui.say(l)),

@@ -31,6 +31,41 @@ impl std::str::FromStr for Uncommitted {
     }
 }
 
+/// How a branch comes into its base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LandStyle {
+    /// By a merge commit.
+    Merge,
+    /// As one commit.
+    Squash,
+    /// Rebased first, then forward.
+    Rebase,
+    /// Forward, or not at all.
+    FfOnly,
+}
+
+impl LandStyle {
+    /// The public word.
+    pub fn word(self) -> &'static str {
+        match self {
+            LandStyle::Merge => "merge",
+            LandStyle::Squash => "squash",
+            LandStyle::Rebase => "rebase",
+            LandStyle::FfOnly => "ff-only",
+        }
+    }
+}
+
+impl std::str::FromStr for LandStyle {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let all = [LandStyle::Merge, LandStyle::Squash, LandStyle::Rebase, LandStyle::FfOnly];
+        let wrong = || format!("'{}' is none of 'merge', 'squash', 'rebase' and 'ff-only'", value::shown(s));
+        all.into_iter().find(|style| style.word() == s).ok_or_else(wrong)
+    }
+}
+
 /// What a pre-edit hook does where the edit would conflict with somebody's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckConflict {
@@ -80,11 +115,16 @@ pub struct Settings {
     pub check_conflict: CheckConflict,
     pub watch_poll: bool,
     pub remind: bool,
+    pub land_style: LandStyle,
+    pub pr_command: Option<String>,
     pub auto_sync: bool,
     pub sign: bool,
     pub env_allow: Option<Vec<String>>,
     pub capture_max_file: u64,
     pub copy_secrets: Option<bool>,
+    pub clean_min_age_s: Option<u64>,
+    pub trash_keep_s: Option<u64>,
+    pub trash_room: u64,
     /// The user's own patterns only; those of the project are in the `ApprovedPlan`.
     pub throw_away: Vec<String>,
     pub question_grace_s: u64,
@@ -244,11 +284,16 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let check_conflict = from.pick(&table::CHECK_CONFLICT, None, |_| None, str::parse);
     let watch_poll = from.pick(&table::WATCH_POLL, None, |_| None, value::parse_bool);
     let remind = from.pick(&table::REMIND, None, |_| None, value::parse_bool);
+    let land_style = from.pick(&table::LAND_STYLE, None, |_| None, str::parse);
+    let pr_command = from.pick(&table::PR_COMMAND, None, |_| None, text);
     let auto_sync = from.pick(&table::AUTO_SYNC, None, |_| None, value::parse_bool);
     let sign = from.pick(&table::SIGN, None, |_| None, value::parse_bool);
     let env_allow = from.pick(&table::ENV_ALLOW, None, |_| None, |s| value::parse_list(s, value::parse_env_pattern));
     let capture_max_file = from.pick(&table::CAPTURE_MAX_FILE, None, |_| None, units::parse_size);
     let copy_secrets = from.pick(&table::COPY_SECRETS, flags.copy_secrets, |_| None, value::parse_bool);
+    let clean_min_age = from.pick(&table::CLEAN_MIN_AGE, None, |_| None, units::parse_duration);
+    let trash_keep = from.pick(&table::TRASH_KEEP, None, |_| None, limit);
+    let trash_room = from.pick(&table::TRASH_ROOM, None, |_| None, units::parse_size);
     let throw_away = from.pick(&table::THROW_AWAY, None, |_| None, |s| value::parse_list(s, value::parse_throw_away));
     let question_grace = from.pick(&table::QUESTION_GRACE, None, |_| None, units::parse_duration);
     let stop_grace = from.pick(&table::STOP_GRACE, None, |_| None, units::parse_duration);
@@ -282,11 +327,16 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         check_conflict: check_conflict.unwrap_or(CheckConflict::Ask),
         watch_poll: watch_poll.unwrap_or(false),
         remind: remind.unwrap_or(true),
+        land_style: land_style.unwrap_or(LandStyle::Merge),
+        pr_command: pr_command.filter(|command| !command.trim().is_empty()),
         auto_sync: auto_sync.unwrap_or(false),
         sign: sign.unwrap_or(false),
         env_allow,
         capture_max_file: capture_max_file.unwrap_or(0),
         copy_secrets,
+        clean_min_age_s: clean_min_age,
+        trash_keep_s: trash_keep.and_then(|l| l.0),
+        trash_room: trash_room.unwrap_or(u64::MAX),
         throw_away: throw_away.unwrap_or_default(),
         question_grace_s: question_grace.unwrap_or(60),
         stop_grace_s: stop_grace.unwrap_or(10),

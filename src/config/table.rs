@@ -80,6 +80,10 @@ settings! {
         "whether '--watch' looks every few seconds instead of being told by the system: for disks that tell nothing";
     REMIND: "agents.remind", None, "GIT_AGENTS_REMIND", Some("true"), anywhere,
         "whether a line says how many agents are behind when their base has moved";
+    LAND_STYLE: "agents.landStyle", None, "GIT_AGENTS_LAND_STYLE", Some("merge"), anywhere,
+        "how 'land' brings a branch into its base: 'merge', 'squash', 'rebase' or 'ff-only'";
+    PR_COMMAND: "agents.prCommand", None, "GIT_AGENTS_PR_COMMAND", None, user,
+        "what 'push --pr' runs, a line for the shell; the text comes on its input, AGENTS_BRANCH, AGENTS_BASE, AGENTS_TITLE and AGENTS_REMOTE are set; without it 'gh' or 'glab'";
     AUTO_SYNC: "agents.autoSync", None, "GIT_AGENTS_AUTO_SYNC", Some("false"), anywhere,
         "whether the hooks' worker rebases idle agents without uncommitted work or conflicts when their base has moved";
     SIGN: "agents.sign", None, "GIT_AGENTS_SIGN", Some("false"), user,
@@ -90,6 +94,12 @@ settings! {
         "the largest file a capture takes; larger ones are listed";
     COPY_SECRETS: "agents.copySecrets", None, "GIT_AGENTS_COPY_SECRETS", None, user,
         "whether files that look like production secrets are copied too; without it they are left out, and that is said";
+    CLEAN_MIN_AGE: "agents.cleanMinAge", None, "GIT_AGENTS_CLEAN_MIN_AGE", None, anywhere,
+        "how long nothing may have happened in an environment before it is removed unasked; without it landed work goes at once, the rest after a day";
+    TRASH_KEEP: "agents.trashKeep", None, "GIT_AGENTS_TRASH_KEEP", Some("14d"), anywhere,
+        "how long what was removed stays in the trash; 'off' is for ever";
+    TRASH_ROOM: "agents.trashRoom", None, "GIT_AGENTS_TRASH_ROOM", Some("5GiB"), anywhere,
+        "how much the trash may hold before what tools make again (node_modules, target, …) is deleted from it early";
     THROW_AWAY: "agents.throwAway", None, "GIT_AGENTS_THROW_AWAY", None, user,
         "untracked files that are not work, gitignore patterns, on top of the approved ones of the project";
     QUESTION_GRACE: "agents.questionGrace", None, "GIT_AGENTS_QUESTION_GRACE", Some("1m"), anywhere,

@@ -5,7 +5,8 @@
 //! writes it all, so many files make one pack, in a private git dir; the objects are moved into the repository when all
 //! are there, the reference appears last, is synced and then walked.
 
-mod back;
+pub mod back;
+mod carry;
 mod stream;
 
 use super::objects::Objects;
@@ -16,7 +17,7 @@ use super::worktree::Entry;
 use super::{Error, Result, refs};
 use crate::model::agent::Oid;
 use crate::runtime::files::{self, because};
-pub use back::Work;
+pub use carry::Work;
 use gix::index::entry::Flags;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -238,6 +239,12 @@ fn beside(repo: &Repo, objects: &Objects, entry: &Entry, index: &gix::index::Fil
     }
     out.retain(|n| objects.has(&Oid(n.id.clone())));
     Ok(out)
+}
+
+/// Commits that the worktree of `entry` names and none of `kept` reaches.
+pub fn only_there(repo: &Repo, objects: &Objects, entry: &Entry, kept: &[Oid]) -> Result<Vec<Oid>> {
+    let (commits, _) = own(repo, objects, entry, None, &[]);
+    objects.unreachable(&commits, kept)
 }
 
 /// Commits and trees that this worktree alone may name: its reflog, the heads of operations and what they will apply,

@@ -5,6 +5,7 @@
 //! hook, no fsmonitor and sign nothing, unless [`Call::user_visible`] says that the user would expect it.
 
 use super::{Error, Result};
+use crate::runtime::files;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -119,6 +120,24 @@ impl Call {
             call.arg(a);
         }
         call
+    }
+
+    /// As from the caller's own shell: its language for what hooks print, its ways to ask for a password, objects that are
+    /// fetched on demand, `-c` options. git itself still speaks English, and nobody is asked for a message.
+    pub fn as_person(mut self) -> Call {
+        for v in
+            ["GIT_TERMINAL_PROMPT", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH"]
+        {
+            match std::env::var_os(v) {
+                Some(value) => self.command.env(v, value),
+                None => self.command.env_remove(v),
+            };
+        }
+        if let Some(all) = std::env::var_os("LC_ALL") {
+            self.command.env("LANG", all);
+        }
+        self.command.env_remove("LC_ALL").env("LC_MESSAGES", "C");
+        self.with_inherited_config()
     }
 
     /// `git var NAME` as the user's own settings and the command line have it. The repository's do not count: what is
@@ -243,6 +262,20 @@ impl Call {
             let _ = w.join();
         }
         Ok(output)
+    }
+
+    /// Runs until git itself has ended. What hooks leave running holds nobody up: their words go into files, in `dir`, and
+    /// not through pipes.
+    pub fn output_alone(mut self, dir: &Path) -> Result<Output> {
+        tracing::debug!(args = %self.shown, "git");
+        let [stdout, stderr] = [files::unnamed(dir)?, files::unnamed(dir)?];
+        let twin = |f: &std::fs::File| f.try_clone().map_err(files::because("open", dir));
+        if let Some(bytes) = self.input.take() {
+            self.command.stdin(files::unnamed_with(dir, &bytes)?);
+        }
+        self.command.stdout(twin(&stdout)?).stderr(twin(&stderr)?);
+        let status = self.command.status().map_err(not_started(&self.command))?;
+        Ok(Output { status, stdout: files::read_all(&stdout), stderr: files::read_all(&stderr) })
     }
 
     /// Standard output of a run that ended with 0; anything else is an error with git's words.

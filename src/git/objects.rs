@@ -145,6 +145,13 @@ impl Objects {
         self.blob(&at)
     }
 
+    /// The whole message of a commit.
+    pub fn message(&self, id: &Oid) -> Result<String> {
+        let repo = self.local();
+        let commit = repo.find_object(to_gix(id)?).map_err(why)?.try_into_commit().map_err(why)?;
+        Ok(commit.message_raw().map_err(why)?.to_string())
+    }
+
     /// The entries of a tree, or of a commit's tree.
     pub fn tree(&self, id: &Oid) -> Result<Vec<TreeEntry>> {
         let repo = self.local();

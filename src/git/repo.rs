@@ -187,13 +187,14 @@ impl Repo {
     /// Every setting git sees, with its scope (`system`, `global`, `local`, `worktree`, `command`), in order; asked once.
     pub fn settings(&self) -> Result<&[Setting]> {
         if self.settings.get().is_none() {
-            let found = self.ask_settings()?;
+            let found = self.settings_now()?;
             let _ = self.settings.set(found);
         }
         Ok(self.settings.get().map_or(&[], Vec::as_slice))
     }
 
-    fn ask_settings(&self) -> Result<Vec<Setting>> {
+    /// The same as they are now, asked again.
+    pub fn settings_now(&self) -> Result<Vec<Setting>> {
         // Not a neutral call: its own `-c` options would be among the answers.
         let call = Call::user_visible(&self.common_dir, ["config", "--list", "-z", "--show-scope", "--includes"]);
         let out = call.env("GIT_DIR", &self.common_dir).with_inherited_config().run()?;

@@ -238,6 +238,14 @@ pub fn status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Changes> {
     ask_status(&for_status(repo, place, rules)?, place)
 }
 
+/// Directories of `place` that are ignored as a whole, by what the user ignores; each with a slash at its end.
+pub fn ignored_directories(repo: &Repo, place: &Place<'_>) -> Result<Vec<super::status::RelPath>> {
+    let sterile = for_status(repo, place, Rules::AsUserSees)?;
+    let args = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
+    let out = sterile.call(place.worktree, args).within(Duration::from_secs(120)).run()?;
+    Ok(out.split(|b| *b == 0).filter(|p| p.ends_with(b"/")).map(<[u8]>::to_vec).collect())
+}
+
 /// A sterile dir in which `place` is looked at under `rules`.
 pub(super) fn for_status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result<Sterile> {
     let mut config = String::from("[core]\nfsmonitor = false\nuntrackedCache = false\n");

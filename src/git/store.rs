@@ -46,6 +46,14 @@ impl Store {
         Ok(Store { repo: repo.clone(), sterile, objects, rules, counter: AtomicU32::new(0), trees: Default::default() })
     }
 
+    /// One in which nothing counts but the commits: no setting and no attributes of anybody's.
+    pub(super) fn plain(repo: &Repo) -> Result<Store> {
+        let rules = String::new();
+        let sterile = Sterile::in_memory(repo, "[core]\nlooseCompression = 0\n")?;
+        let objects = Objects::open_private(sterile.dir())?;
+        Ok(Store { repo: repo.clone(), sterile, objects, rules, counter: AtomicU32::new(0), trees: Default::default() })
+    }
+
     /// The repository it belongs to.
     pub fn repo(&self) -> &Repo {
         &self.repo

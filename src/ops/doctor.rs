@@ -2,6 +2,7 @@
 //!
 //! Each finding comes from the module that knows; nothing is judged here a second time.
 
+use super::hooks::{self, Standing};
 use super::inventory::{Inventory, status};
 use super::{Context, Result, moved, plan, rebuild, remove, repair, start};
 use crate::config::{Approval, Flags};
@@ -76,6 +77,7 @@ pub fn findings(ctx: &Context) -> Result<Vec<Finding>> {
     set_up(ctx, &mut out);
     agents(ctx, &inv, &mut out)?;
     trash(ctx, &mut out);
+    hooks(ctx, &mut out)?;
     out.sort_by_key(|f| f.severity);
     Ok(out)
 }
@@ -93,6 +95,11 @@ fn repository(ctx: &Context, out: &mut Vec<Finding>) -> Result<()> {
     let config = crate::git::config_file::read(&repo.common_dir)?;
     let in_tree = repo.common_dir.file_name().is_some_and(|n| n == ".git")
         && repo.common_dir.parent().is_some_and(|p| p.join(".git").is_dir() && p.join(".git/index").exists());
+    let changed = super::executable::changed(ctx)?;
+    if !changed.is_empty() {
+        let mend = "look at them, then 'git agents doctor --accept'".to_owned();
+        out.push(found(Severity::Problem, "git", super::executable::words(&changed), Some(mend)));
+    }
     if in_tree && config.flag("core", None, "bare") {
         let what = "core.bare is set though there is a checkout: git refuses to work in it";
         out.push(found(Severity::Problem, "git", what, Some("git config core.bare false".into())));
@@ -174,7 +181,8 @@ fn agents(ctx: &Context, inv: &Inventory, out: &mut Vec<Finding>) -> Result<()> 
     for a in &answer.agents {
         let name = a.name.typed();
         for f in &a.findings {
-            out.push(found(Severity::Problem, &a.name.0, f.clone(), None));
+            let mend = a.zombie.map(|_| format!("git agents rm {name}"));
+            out.push(found(Severity::Problem, &a.name.0, f.clone(), mend));
         }
         if let Some(z) = a.zombie {
             let what = format!("it has no reason to exist any more: {}", z.word());
@@ -203,6 +211,28 @@ fn agents(ctx: &Context, inv: &Inventory, out: &mut Vec<Finding>) -> Result<()> 
             let mend = format!("git agents adopt {}", shell_word(&e.path.to_string_lossy()));
             out.push(found(Severity::Problem, "state", what, Some(mend)));
         }
+    }
+    Ok(())
+}
+
+/// The hooks, where somebody installed them: by an event that means nothing to anybody.
+fn hooks(ctx: &Context, out: &mut Vec<Finding>) -> Result<()> {
+    let survey = hooks::survey(ctx)?;
+    if !survey.files.iter().any(|f| f.found.is_in_place()) {
+        return Ok(());
+    }
+    let install = Some("git agents hooks install".to_owned());
+    for (file, standing) in survey.files.iter().zip(hooks::standings(ctx, &survey, false)?) {
+        let about = format!("hook {}", file.event.word());
+        let (severity, what, mend) = match standing {
+            Standing::Silent(why) => (Severity::Problem, format!("it does not fire: {why}"), None),
+            Standing::Missing => {
+                (Severity::Problem, "it is not there, though others of ours are".to_owned(), install.clone())
+            }
+            Standing::MainOnly => (Severity::Note, "it fires in the main worktree alone".to_owned(), None),
+            Standing::Fires | Standing::Untried(_) => continue,
+        };
+        out.push(found(severity, &about, what, mend));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::answer::*;
 use super::identity;
+use super::landed::{self, Bases, Landing};
 use super::overlap::summary::{self, Summary};
 use super::record::{Record, RunDir, is_creation, stand};
 use super::{Context, Result, create};
@@ -208,9 +209,10 @@ pub fn status_with(
     met: &Summary,
 ) -> Result<StatusAnswer> {
     let chosen: Vec<&Agent> = inv.agents.iter().filter(|a| only(a)).collect();
-    let landed = super::safe::landed_all(ctx, inv, &chosen)?;
-    let with_landed: Vec<(&Agent, Option<Oid>)> = chosen.into_iter().zip(landed).collect();
-    let agents = in_parallel(&with_landed, |(a, landed)| answer(ctx, inv, a, landed.clone(), met))?;
+    let bases = landed::Bases::of(ctx, inv);
+    let landings = landed::all_with(ctx, inv, &chosen, &bases)?;
+    let with_landing: Vec<(&Agent, Landing)> = chosen.into_iter().zip(landings).collect();
+    let agents = in_parallel(&with_landing, |(a, landing)| answer(ctx, &bases, a, landing, met))?;
     let managed: Vec<&Path> = inv.agents.iter().filter_map(Agent::path).collect();
     let mut checkouts = Vec::new();
     if let Some(main) = &ctx.repo().main_worktree {
@@ -314,7 +316,8 @@ fn ahead_and_behind(
 }
 
 /// Everything about one agent.
-pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, met: &Summary) -> Result<AgentAnswer> {
+pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, met: &Summary) -> Result<AgentAnswer> {
+    let inv = bases.inventory();
     let mut findings = Vec::new();
     if let Some(why) = &a.damaged {
         findings.push(why.clone());
@@ -377,6 +380,9 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
                 "its adoption was cut short; 'git agents adopt' again goes on, 'git agents rm {name}' takes it back"
             ));
         }
+        Some(super::land::intent::DOING) if !super::land::intent::is_under_way(ctx) => {
+            findings.push("its landing was cut short; the next command that writes brings it to one side".to_owned())
+        }
         Some(_) if !live && super::sync::is_under_way(&a.reg) => {
             findings.push("its sync was cut short; the next command that changes anything brings it to an end".into());
         }
@@ -419,9 +425,11 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
         findings.push(format!("its history cannot be read: {e}"));
         (None, None)
     });
-    let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed)).is_some();
+    // What came onto the branch since is not in the base.
+    let noted = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Landed));
+    let noted = noted.is_some_and(|e| e.text("tip").is_none_or(|t| a.tip.as_ref().is_some_and(|tip| tip.0 == t)));
     let branch_state = own.as_ref().map(|own| {
-        if landed.is_some() || noted {
+        if landing.commit().is_some() || (noted && *landing == Landing::Open) {
             BranchState::Landed
         } else if own.is_empty() && (a.tip.as_ref() == Some(&a.reg.fork) || !super::safe::has_own_commit(ctx, inv, a)) {
             BranchState::Fresh
@@ -433,6 +441,19 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
     });
     if branch_state == Some(BranchState::Landed) {
         zombie = zombie.or(Some(Zombie::Landed));
+    }
+    if let Landing::TakenBack { at, by } = landing {
+        findings.push(format!("it landed as {} and was taken back by {}; its branch is kept", at.short(), by.short()));
+    }
+    if base_tip.is_none()
+        && let Some(other) = bases.compared(a).first().map(|c| short_ref(&c.reference).to_owned())
+    {
+        findings.push(format!("its base '{}' is gone; it is compared with '{other}'", short_ref(&a.reg.base)));
+    }
+    // A sign of what a server did, never a proof.
+    let upstream = bases.upstream(&a.reg.branch);
+    if upstream.as_ref().is_some_and(|u| !inv.refs.contains_key(u)) {
+        zombie = zombie.or(Some(Zombie::UpstreamGone));
     }
     let file = |name: &str| Some(a.run.file(name)).filter(|p| p.exists()).map(|p| JsonPath::from(p.as_path()));
     let record = a.record.as_ref();
@@ -485,8 +506,8 @@ pub fn answer(ctx: &Context, inv: &Inventory, a: &Agent, landed: Option<Oid>, me
         branch_state,
         ahead: own.map(|own| own.len()),
         behind,
-        landed_as: landed,
-        upstream: None,
+        landed_as: landing.commit().cloned(),
+        upstream: upstream.as_deref().map(|u| short_ref(u).to_owned()),
         dirty,
         operation: a.entry.as_ref().and_then(worktree::Entry::operation),
         locked: a.entry.as_ref().and_then(|e| e.locked.clone()),

@@ -6,7 +6,7 @@
 
 use super::inventory::{Agent, Inventory, head_commit};
 use super::overlap::{Look, Round};
-use super::{Context, Result, remove, repair, safe, sync};
+use super::{Context, Result, clean, executable, landed, sync};
 use crate::config::Flags;
 use crate::git::status::Place;
 use crate::git::worktree::Link;
@@ -82,11 +82,11 @@ pub fn remind(ctx: &Context, limit: Duration) -> Result<Vec<String>> {
     bases.retain(|name, (tip, _)| seen.get(name) != Some(tip));
     let mut lines = Vec::new();
     for (name, (tip, agents)) in &bases {
-        let landed = safe::landed_all(ctx, &inv, agents)?;
+        let landed = landed::all(ctx, &inv, agents)?;
         let is_behind = |a: &&Agent| {
             a.tip.as_ref().is_some_and(|t| t != tip && ctx.state.objects.is_ancestor(tip, t).is_ok_and(|in_it| !in_it))
         };
-        let open = agents.iter().copied().zip(landed).filter(|(_, landed)| landed.is_none()).map(|(a, _)| a);
+        let open = agents.iter().copied().zip(landed).filter(|(_, landed)| landed.commit().is_none()).map(|(a, _)| a);
         let behind: Vec<&Agent> = open.filter(is_behind).collect();
         if !behind.is_empty() {
             lines.push(line(short_ref(name), &behind, would_conflict(ctx, &inv, tip, &behind, limit)));
@@ -149,42 +149,6 @@ fn line(base: &str, behind: &[&Agent], conflicts: Option<(Vec<String>, usize)>) 
         }
     }
     format!("{out}; {NEXT}")
-}
-
-/// Moves what is landed and has nothing left over into the trash. A line for each.
-pub fn tidy(ctx: &Context) -> Result<Vec<String>> {
-    if ctx.state.lock_trouble().is_some() {
-        return Ok(Vec::new());
-    }
-    let inv = Inventory::read(ctx)?;
-    let all: Vec<&Agent> = inv.agents.iter().collect();
-    let landed = safe::landed_all(ctx, &inv, &all)?;
-    let names: Vec<&str> =
-        all.iter().zip(landed).filter(|(_, l)| l.is_some()).map(|(a, _)| a.reg.name.0.as_str()).collect();
-    if names.is_empty() {
-        return repair::if_needed(ctx).map(|()| Vec::new());
-    }
-    // A broken project file keeps everything: nobody knows then what counts as work.
-    let loaded = ctx.settings(&Flags::default())?;
-    let approved = super::plan::approved(ctx, &loaded.project).map(|p| p.throw_away().to_vec()).unwrap_or_default();
-    let options = remove::Options {
-        throw_away: [loaded.settings.throw_away.clone(), approved].concat(),
-        capture_max_file: loaded.settings.capture_max_file,
-        unasked: true,
-        ..remove::Options::default()
-    };
-    let mut lines = Vec::new();
-    for name in names {
-        match remove::remove(ctx, name, &options) {
-            Ok(remove::Outcome::Removed { .. }) => {
-                let undo = crate::model::text::shell_word(name);
-                lines.push(format!("'{name}' has landed and is in the trash; undo: git agents restore {undo}"));
-            }
-            Ok(_) => {}
-            Err(e) => tracing::debug!(name, error = %e, "kept"),
-        }
-    }
-    Ok(lines)
 }
 
 /// Rebases whoever is idle on the base as it is now, where that was asked for once and for all. A line for each.
@@ -252,8 +216,17 @@ pub fn work(ctx: &Context) -> Result<()> {
         let Some(lock) = Lock::try_take(&dir.join("worker.lock"))? else { return Ok(()) };
         while std::fs::remove_file(&mark).is_ok() {
             let before = tips(ctx);
-            let mut lines = tidy(ctx).unwrap_or_default();
-            lines.extend(follow(ctx).unwrap_or_default());
+            let changed = executable::changed(ctx)?;
+            let mut lines = Vec::new();
+            if changed.is_empty() {
+                let done = clean::pass(ctx, &clean::How::default());
+                lines = done.map(|d| d.lines()).unwrap_or_default();
+                lines.extend(follow(ctx).unwrap_or_default());
+            } else {
+                // Nothing is done in the user's name by a git that does something else than he knows.
+                let words = executable::words(&changed);
+                lines.push(format!("warning: {words}; nothing is tidied up before 'git agents doctor --accept'"));
+            }
             if tips(ctx).iter().all(|(base, now)| before.get(base) == Some(now)) {
                 lines.extend(remind(ctx, Duration::from_secs(30)).unwrap_or_default());
             } else {

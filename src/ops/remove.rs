@@ -59,8 +59,14 @@ pub struct Entry {
     pub stands: bool,
     /// The reference of the capture.
     pub capture: Option<String>,
+    /// Directories that were deleted early, since their tools make them again.
+    #[serde(default)]
+    pub emptied: Vec<String>,
     /// Whether everything is in place.
     pub complete: bool,
+    /// The entry is gone from the trash: this is what its capture tells.
+    #[serde(skip)]
+    pub expired: bool,
     /// What is wrong with its description; the rest is then what else tells of it.
     #[serde(skip)]
     pub damaged: Option<String>,
@@ -86,6 +92,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Nobody asked for this one: it goes only where that is safe.
     pub unasked: bool,
+    /// Seconds an unasked one must have been quiet; see [`safe::kept`].
+    pub min_age: Option<u64>,
 }
 
 /// What became of one agent.
@@ -93,6 +101,11 @@ pub struct Options {
 pub enum Outcome {
     /// Its creation had never come to an end; what there was of it is gone.
     Undone,
+    /// Nobody asked for it, and it is not safe.
+    Kept {
+        /// Everything that keeps it.
+        reasons: Vec<String>,
+    },
     /// In the trash.
     Removed {
         /// The branch is gone too.
@@ -153,9 +166,15 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         // What a killed git of a run that is over left there is nobody's.
         unfinished::heal_after_run(ctx, &a.reg, record.ended.as_deref())?;
     }
-    let facts = safe::facts(ctx, &inv, a, &options.throw_away)?;
-    if options.unasked && !safe::may_go_unasked(a, &facts) {
-        return Ok(Outcome::Refused { why: format!("'{name}' is kept"), hint: "git agents rm".into() });
+    let facts = match options.unasked {
+        true => safe::facts_unasked(ctx, &inv, a, &options.throw_away, None)?,
+        false => safe::facts(ctx, &inv, a, &options.throw_away)?,
+    };
+    if options.unasked {
+        let reasons = safe::kept(&facts, options.min_age);
+        if !reasons.is_empty() {
+            return Ok(Outcome::Kept { reasons });
+        }
     }
     let (branch, because) = match safe::judge(name, &facts, options.allowed) {
         Verdict::Refuse { why, hint } => return Ok(Outcome::Refused { why, hint }),
@@ -195,7 +214,11 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     if unfinished::is_unfinished(&a.reg) {
         unfinished::heal_locks(ctx, &a.reg)?;
     }
-    let Gone { branch_deleted, stays, pending } = take_away(ctx, &held, a, branch, options, facts.stands.as_deref())?;
+    let gone = match take_away(ctx, &held, a, branch, options, facts.stands.as_deref())? {
+        Ok(gone) => gone,
+        Err(reasons) => return Ok(Outcome::Kept { reasons }),
+    };
+    let Gone { branch_deleted, stays, pending } = gone;
     let because = match stays {
         _ if branch_deleted || !wanted => because,
         None if pending.is_some() => Vec::new(),
@@ -261,7 +284,20 @@ struct Gone {
     pending: Option<String>,
 }
 
-/// The move.
+/// Everything that keeps `a` by now.
+fn judged_again(ctx: &Context, a: &Agent, options: &Options) -> Result<Vec<String>> {
+    let inv = Inventory::read(ctx)?;
+    let Some(now) = inv.find(&a.reg.name.0) else { return Ok(vec!["it is gone".to_owned()]) };
+    // Its registration says by now that we are at it, and its run's lock is ours, which looks like a run.
+    let mut now = now.clone();
+    now.reg.doing.clone_from(&a.reg.doing);
+    now.record.clone_from(&a.record);
+    let mut facts = safe::facts_unasked(ctx, &inv, &now, &options.throw_away, None)?;
+    facts.live = false;
+    Ok(safe::kept(&facts, options.min_age))
+}
+
+/// The move. Inside: what keeps it, where that was seen at the last moment.
 fn take_away(
     ctx: &Context,
     held: &Held,
@@ -269,7 +305,7 @@ fn take_away(
     branch: BranchFate,
     options: &Options,
     stands: Option<&Path>,
-) -> Result<Gone> {
+) -> Result<std::result::Result<Gone, Vec<String>>> {
     let mut reg = a.reg.clone();
     reg.doing = Some("remove".into());
     ctx.state.register(held, &reg)?;
@@ -313,6 +349,21 @@ fn take_away(
             }
         }
     };
+    if options.unasked {
+        // Writing the capture took its time; nobody who came meanwhile is overlooked.
+        let reasons = judged_again(ctx, a, options).unwrap_or_else(|e| vec![e.words()]);
+        if !reasons.is_empty() {
+            if let Some(reference) = &capture
+                && let Some(id) = refs::read(ctx.repo(), reference)?
+            {
+                refs::delete(ctx.repo(), reference, &id)?;
+            }
+            let mut back = reg.clone();
+            back.doing = None;
+            ctx.state.register(held, &back)?;
+            return Ok(Err(reasons));
+        }
+    }
     let dir = ctx.repo().agents_dir().join("trash").join(&label);
     files::ensure_private_dir(&dir)?;
     let tree = match there {
@@ -337,7 +388,9 @@ fn take_away(
         missing: there.is_none() && stands.is_none(),
         stands: stands.is_some(),
         capture,
+        emptied: Vec::new(),
         complete: false,
+        expired: false,
         damaged: None,
     };
     write_entry(&dir, &record)?;
@@ -345,11 +398,11 @@ fn take_away(
         worktree::lock(entry, &identity::lock_reason(&reg.id))?;
     }
     match finish(ctx, held, &reg, &dir, &mut record) {
-        Ok(stays) => Ok(Gone { branch_deleted: record.branch_deleted, stays, pending: None }),
+        Ok(stays) => Ok(Ok(Gone { branch_deleted: record.branch_deleted, stays, pending: None })),
         // From the move on there is no way but forward, and the next command goes it.
         Err(e) if there.is_some() && record.tree_in(&dir).symlink_metadata().is_ok() => {
             let branch_deleted = record.branch_deleted && refs::read(ctx.repo(), &record.branch)?.is_none();
-            Ok(Gone { branch_deleted, stays: None, pending: Some(e.with_hint()) })
+            Ok(Ok(Gone { branch_deleted, stays: None, pending: Some(e.with_hint()) }))
         }
         Err(e) => Err(e),
     }

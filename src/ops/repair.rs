@@ -35,6 +35,7 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
         let done = match r.doing.as_deref() {
             Some("remove") => finish_removal(ctx, held, &r),
             Some("restore") => finish_restoring(ctx, held, &r),
+            Some(super::land::intent::DOING) => super::land::intent::heal(ctx, held, &r),
             _ if sync::is_under_way(&r) => sync::finish_cut_short(ctx, held, &r),
             _ => Ok(()),
         };
@@ -97,7 +98,7 @@ fn heal_temporaries(ctx: &Context) {
         }
     }
     super::trash::folders(ctx).iter().for_each(|dir| files::heal(dir));
-    for dir in ["slots", "cache", "run"] {
+    for dir in ["slots", "cache", "run", "landing"] {
         files::heal(&agents.join(dir));
     }
 }
@@ -105,8 +106,9 @@ fn heal_temporaries(ctx: &Context) {
 /// Repairs only where a removal, its taking back or a sync was cut short: for commands that look at names and places before they
 /// take the lock for good.
 pub fn if_needed(ctx: &Context) -> Result<()> {
-    let cut_short =
-        |r: &Registration| matches!(r.doing.as_deref(), Some("remove" | "restore")) || sync::is_under_way(r);
+    let cut_short = |r: &Registration| {
+        matches!(r.doing.as_deref(), Some("remove" | "restore" | super::land::intent::DOING)) || sync::is_under_way(r)
+    };
     if ctx.state.registrations()?.0.iter().any(cut_short) {
         let held = ctx.state.lock()?;
         let _ = repair(ctx, &held)?;

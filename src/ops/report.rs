@@ -162,6 +162,12 @@ pub fn report(ctx: &Context, inv: &Inventory, agents: &[&Agent], batch: Option<u
     Ok(with_chains(ctx, inv, agents, batch)?.0)
 }
 
+/// What is to be said about one, without comparing it: for words that others will read, so what cannot be read is an error.
+pub(super) fn of(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<AgentReport> {
+    let (commits, files) = work(ctx, inv, a)?;
+    Ok(facts(ctx, inv, a, &Typed::read(ctx)?, commits, files, Vec::new()))
+}
+
 /// The same, with what would land on each base, and the round that knows its trees.
 pub(super) fn with_chains<'c>(
     ctx: &'c Context,
@@ -244,7 +250,7 @@ pub(super) fn with_chains<'c>(
     for a in &mut answers {
         judge(a);
     }
-    let (land, push) = if bases.len() == 1 { all_ready(agents, &answers, &order, &typed) } else { (None, None) };
+    let (land, push) = if bases.len() == 1 { all_ready(&answers, &order, &typed) } else { (None, None) };
     let report = Report {
         version: 1,
         batch,
@@ -322,28 +328,23 @@ fn judge(a: &mut AgentReport) {
 }
 
 /// One line each for all that are ready and do not meet one that goes before, in the order of landing.
-fn all_ready(
-    agents: &[&Agent],
-    answers: &[AgentReport],
-    order: &[OrderAnswer],
-    typed: &Typed,
-) -> (Option<String>, Option<String>) {
+fn all_ready(answers: &[AgentReport], order: &[OrderAnswer], typed: &Typed) -> (Option<String>, Option<String>) {
     let mut taken: Vec<&Name> = Vec::new();
-    let mut branches = Vec::new();
+    let mut names = Vec::new();
     for o in order {
         let Some(i) = answers.iter().position(|a| a.name == o.name) else { continue };
         let doubt = |w: &WithAgent| w.level.is_none() && taken.contains(&&w.agent);
         let stops = o.conflicts_with_landed.iter().any(|n| taken.contains(&n));
         if answers[i].verdict == Verdict::Ready && !stops && !answers[i].conflicts.with_agents.iter().any(doubt) {
             taken.push(&o.name);
-            branches.push(typed.rev(&agents[i].reg.branch));
+            names.push(o.name.typed());
         }
     }
-    if branches.is_empty() {
+    if names.is_empty() {
         return (None, None);
     }
-    let land: Vec<String> = branches.iter().map(|b| format!("git merge --no-edit {b}")).collect();
-    (Some(land.join(" && ")), typed.remote().map(|r| format!("git push {r} {}", branches.join(" "))))
+    let names = names.join(" ");
+    (Some(format!("git agents land {names}")), typed.remote().map(|_| format!("git agents push {names}")))
 }
 
 /// Why a stopped one is not done.
@@ -476,8 +477,8 @@ fn facts(
         worktree: a.path().map(JsonPath::from),
         commands: Commands {
             look: format!("git diff {}...{branch}", typed.rev(&a.reg.base)),
-            take: Some(format!("git merge {branch}")),
-            push: typed.remote().map(|r| format!("git push -u {r} {branch}")),
+            take: Some(format!("git agents land {}", name.typed())),
+            push: typed.remote().map(|_| format!("git agents push {}", name.typed())),
             drop: format!("git agents rm -D {}", name.typed()),
         },
     }

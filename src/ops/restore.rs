@@ -5,10 +5,10 @@ use super::identity;
 use super::naming::{self, Taken, Wish};
 use super::remove::{Entry, drop_entry, entries};
 use super::{Context, Error, Result};
-use crate::git::command::Call;
+use crate::git::capture::back;
 use crate::git::state::{Held, Registration, event};
 use crate::git::{locks, refs, worktree};
-use crate::model::agent::{Name, Slug};
+use crate::model::agent::{Name, Oid, Slug};
 use crate::model::event::Kind;
 use crate::model::task::short_ref;
 use crate::place::files::RelPath as AnyPath;
@@ -27,16 +27,25 @@ pub struct Restored {
     pub notes: Vec<String>,
 }
 
-/// What can be given back, newest first.
+/// What can be given back, newest first: from the trash, or, where its time there is over, from its capture.
 pub fn list(ctx: &Context) -> Vec<Entry> {
-    entries(ctx).into_iter().rev().map(|(_, e)| e).filter(|e| e.complete).collect()
+    all(ctx).into_iter().rev().map(|(_, e)| e).filter(|e| e.complete).collect()
+}
+
+/// Entries of the trash and what captures tell of those that are gone from it, oldest first.
+fn all(ctx: &Context) -> Vec<(PathBuf, Entry)> {
+    let mut out = entries(ctx);
+    let expired = super::trash::expired(ctx, &out);
+    out.extend(expired);
+    out.sort_by(|a, b| a.1.at.cmp(&b.1.at));
+    out
 }
 
 /// Gives back the newest removed agent called `name`, or the one removed last.
 pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     let held = ctx.state.lock()?;
     let stuck = super::repair::repair(ctx, &held)?;
-    let wanted = entries(ctx).into_iter().rev().find(|(_, e)| {
+    let wanted = all(ctx).into_iter().rev().find(|(_, e)| {
         e.complete
             && name.is_none_or(|n| e.name == n || short_ref(&e.branch) == n || e.id.0.starts_with(n) && n.len() >= 7)
     });
@@ -56,21 +65,22 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
             ));
         }
         notes.push(format!("its description was damaged ({why}); the rest tells this much of it"));
-        if let (true, Some(capture)) = (entry.missing, &entry.capture) {
-            notes.push(format!("its files are in the capture: git archive {capture} | tar -x -C DIRECTORY"));
-        }
     }
-    if !entry.missing && !entry.stands && entry.tree_in(&dir).symlink_metadata().is_err() {
+    let lost = !entry.missing && !entry.stands && entry.tree_in(&dir).symlink_metadata().is_err();
+    if lost {
         entry.missing = true;
         notes.push("its files are gone from the trash".to_owned());
-        if let Some(capture) = &entry.capture {
-            notes.push(format!("they are in the capture: git archive {capture} | tar -x -C DIRECTORY"));
-        }
     }
-    if entry.missing && entry.path.is_some() {
-        notes.push(
+    let about = captured(ctx, &entry)?.and_then(|c| back::about(&ctx.state.objects, &c));
+    match about.filter(|_| entry.missing) {
+        Some(about) => notes.extend(lost_with_the_tree(&about, entry.expired)),
+        None if entry.missing && entry.path.is_some() => notes.push(
             "its directory was gone already when it was removed: what was committed or staged is back".to_owned(),
-        );
+        ),
+        None => {}
+    }
+    if !entry.emptied.is_empty() {
+        notes.push(format!("deleted early, for its tools to make again: {}", entry.emptied.join(", ")));
     }
     let taken = Taken::read(ctx)?;
     if ctx.state.registrations()?.0.iter().any(|r| r.name.0 == entry.name) {
@@ -115,6 +125,8 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     }
     if !entry.stands && !entry.missing && entry.tree_in(&dir).is_dir() {
         admin_anew(ctx, &mut entry, &dir, &mut notes)?;
+    } else if entry.missing && captured(ctx, &entry)?.is_some() {
+        from_capture(ctx, &mut entry, &dir)?;
     }
     if let Some(id) = &entry.worktree
         && ctx.repo().common_dir.join("worktrees").join(id).symlink_metadata().is_ok()
@@ -177,6 +189,51 @@ fn admin_anew(ctx: &Context, entry: &mut Entry, dir: &Path, notes: &mut Vec<Stri
     }
     worktree::rebuild(ctx.repo(), &admin, &entry.tree_in(dir), &entry.branch, &entry.id.0)?;
     notes.push("git's entry of it was gone, and made anew: what was staged is as uncommitted as the rest".to_owned());
+    Ok(())
+}
+
+/// The commit of its capture.
+fn captured(ctx: &Context, entry: &Entry) -> Result<Option<Oid>> {
+    Ok(entry.capture.as_ref().map(|c| refs::read(ctx.repo(), c)).transpose()?.flatten())
+}
+
+/// What a capture cannot bring back.
+fn lost_with_the_tree(about: &serde_json::Value, expired: bool) -> Vec<String> {
+    let why = if expired { "its time in the trash was over" } else { "its tree is not in the trash" };
+    let what = "ignored files, empty directories and an operation in progress are not";
+    let mut out = vec![format!("{why}: it comes from its capture, and {what}")];
+    let skipped = about["skipped"].as_array().into_iter().flatten();
+    out.extend(
+        skipped.filter_map(|s| Some(format!("not in the capture: {} ({})", s["path"].as_str()?, s["why"].as_str()?))),
+    );
+    out
+}
+
+/// An entry whose files are in its capture alone, made whole in the trash but for them: from there it goes the way of the
+/// others, and [`finish`] fills it.
+fn from_capture(ctx: &Context, entry: &mut Entry, dir: &Path) -> Result<()> {
+    let Some(capture) = captured(ctx, entry)? else { return Ok(()) };
+    if back::about(&ctx.state.objects, &capture).is_none() {
+        return Ok(());
+    }
+    if entry.path.is_none() {
+        let place = place_anew(ctx, entry, dir)?;
+        entry.path = Some(AnyPath(if place.symlink_metadata().is_ok() { free_path(&place) } else { place }));
+    }
+    entry.worktree.get_or_insert_with(|| Slug::of(&entry.name).0);
+    let admin = dir.join("admin");
+    if ["HEAD", "commondir", "gitdir", "index"].iter().all(|n| admin.join(n).is_file()) {
+        return Ok(());
+    }
+    files::ensure_private_dir(dir)?;
+    // A kill in the middle of this leaves an entry that says all of it.
+    let said = Entry { worktree: entry.worktree.clone(), path: entry.path.clone(), ..entry.clone() };
+    super::remove::write_entry(dir, &said)?;
+    if let (Some(tip), None) = (&entry.tip, refs::read(ctx.repo(), &entry.branch)?) {
+        refs::update(ctx.repo(), &entry.branch, tip, None)?;
+    }
+    worktree::rebuild(ctx.repo(), &admin, dir, &entry.branch, &entry.id.0)?;
+    back::stage(ctx.repo(), &ctx.state.objects, &capture, &admin, dir)?;
     Ok(())
 }
 
@@ -244,7 +301,10 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
         }
         if entry.missing && admin.is_dir() {
             beside(&path.join(".git"))?;
-            fill(ctx, &admin, path)?;
+            worktree::relink(Path::new(""), &admin, path, path)?;
+            let capture = captured(ctx, entry)?.or_else(|| entry.tip.clone());
+            let Some(capture) = capture else { return Err(Error::refused("nothing tells what was in it", "git fsck")) };
+            back::fill(repo, &ctx.state.objects, &capture, &admin, path)?;
         }
     }
     if let Some(e) = identity::entry_of(ctx, &reg)? {
@@ -257,19 +317,4 @@ pub(super) fn finish(ctx: &Context, held: &Held, mut reg: Registration, dir: &Pa
     reg.doing = None;
     reg.path = None;
     Ok(ctx.state.register(held, &reg)?)
-}
-
-/// Makes a tree that was lost anew from the index: files that are there already stay as they are.
-fn fill(ctx: &Context, admin: &Path, path: &Path) -> Result<()> {
-    worktree::relink(Path::new(""), admin, path, path)?;
-    let args = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout-index", "--all", "--quiet"];
-    let call = Call::user_visible(path, args)
-        .env("GIT_DIR", admin)
-        .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
-        .env("GIT_WORK_TREE", path);
-    // It ends with 1 where a file is there, or has no single version to take.
-    match call.output()?.status.code() {
-        Some(0 | 1) => Ok(()),
-        _ => Err(Error::refused(format!("'{}' could not be filled again", path.display()), "git status in it")),
-    }
 }

@@ -3,14 +3,16 @@
 //! Any error, time-out or unknown is a reason to keep.
 
 use super::inventory::{Agent, Inventory};
+use super::landed::{self, Landing};
 use super::{Context, Result, moved};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::git::{changes, endings, locks, merge, sterile, worktree};
-use crate::model::agent::{Oid, Origin};
+use crate::git::{capture, endings, locks, sterile, worktree};
+use crate::model::agent::{Oid, Origin, Zombie};
 use crate::model::event::Kind;
 use crate::model::text::shell_word;
-use crate::runtime::{files, process};
+use crate::model::units::{count, format_duration};
+use crate::runtime::{clock, files, process};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -43,8 +45,8 @@ pub struct Facts {
     pub missing: bool,
     /// The operation that is in the middle of something.
     pub operation: Option<String>,
-    /// The branch is in its base.
-    pub landed: bool,
+    /// Whether the branch is in its base.
+    pub landing: Landing,
     /// The branch has no own commit.
     pub fresh: bool,
     /// The branch is gone.
@@ -55,6 +57,16 @@ pub struct Facts {
     pub left_over: Vec<String>,
     /// What could not be found out.
     pub unknown: Option<String>,
+    /// Why its run is not over, or its state not sound.
+    pub unsettled: Option<String>,
+    /// The command was started in it.
+    pub here: bool,
+    /// An entry of the stash that was made on its branch.
+    pub stashed: Option<String>,
+    /// Commits that no branch, tag or other worktree has. Looked for where the branch is gone.
+    pub only_here: Vec<Oid>,
+    /// Seconds since anything happened in it.
+    pub quiet_s: u64,
 }
 
 /// What to do with the branch.
@@ -155,8 +167,8 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     if let Some(other) = &facts.other_branch {
         because.push(format!("its worktree has '{other}' checked out"));
     }
-    if !facts.landed && !facts.fresh {
-        because.push("it is not landed".to_owned());
+    if let Some(why) = not_landed(facts) {
+        because.push(why);
     }
     if facts.stands.is_some() {
         because.push("nobody can tell what is uncommitted".to_owned());
@@ -171,15 +183,65 @@ pub fn judge(name: &str, facts: &Facts, allowed: Allowed) -> Verdict {
     Verdict::Remove { branch: if delete { BranchFate::Delete } else { BranchFate::Keep }, because }
 }
 
-/// Whether it may go without being asked for: landed, nothing left over, finished, and nobody near. What is unknown, or
-/// somebody else's, or in the middle of anything, keeps it.
-pub fn may_go_unasked(a: &Agent, f: &Facts) -> bool {
-    let theirs = f.adopted || f.live || f.locked_by_person.is_some() || !f.visitors.is_empty() || f.contains.is_some();
-    let unsound = f.broken_link.is_some() || f.stands.is_some() || f.missing || f.unknown.is_some();
-    let busy = !f.at_work.is_empty() || f.git_lock.is_some();
-    let under_way = busy || f.operation.is_some() || f.other_branch.is_some() || a.reg.doing.is_some() || f.branch_gone;
-    let finished = a.state().is_none_or(crate::model::agent::RunState::is_final) && a.damaged.is_none();
-    f.landed && f.left_over.is_empty() && finished && !theirs && !unsound && !under_way
+/// Why there is no reason for it any more, where that is so: what may go unasked goes for one of these.
+pub fn reason(f: &Facts) -> Option<Zombie> {
+    match f.landing {
+        Landing::In { .. } => Some(Zombie::Landed),
+        _ if f.branch_gone => Some(Zombie::BranchGone),
+        _ => None,
+    }
+}
+
+/// Why an environment that nobody asked to remove stays: everything that keeps it, in words. Nothing: it may go. What is
+/// unknown, or somebody else's, or in the middle of anything, keeps it. `min_age`: seconds it must have been quiet;
+/// without one landed work goes at once and everything else after a day.
+pub fn kept(f: &Facts, min_age: Option<u64>) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut keep = |why: Option<String>| out.extend(why);
+    keep(not_landed(f));
+    keep(f.fresh.then(|| "it has no commit of its own".to_owned()).filter(|_| !f.branch_gone));
+    let lone = f.only_here.len();
+    keep((lone > 0).then(|| format!("nothing else has {} of it", count(lone, "commit"))));
+    keep(f.adopted.then(|| "it was adopted".to_owned()));
+    keep(f.live.then(|| "it is running".to_owned()));
+    keep(f.unsettled.clone());
+    keep((!f.at_work.is_empty()).then(|| format!("processes of its run are alive: {}", f.at_work.join(", "))));
+    keep(f.git_lock.as_ref().map(|l| format!("a git process may be at work in it: {l}")));
+    keep(f.locked_by_person.as_ref().map(|r| match r.as_str() {
+        "" => "its worktree is locked".to_owned(),
+        r => format!("its worktree is locked ({r})"),
+    }));
+    keep(f.broken_link.as_ref().map(|why| format!("its directory {why}")));
+    keep(
+        f.stands.as_ref().map(|p| format!("git's entry of its worktree is gone, its files stand at '{}'", p.display())),
+    );
+    keep((f.missing && f.stands.is_none()).then(|| "its directory is missing".to_owned()));
+    keep(f.contains.as_ref().map(|what| format!("{what} is below its directory")));
+    keep(f.operation.as_ref().map(|op| format!("it is in the middle of a {op}")));
+    keep(f.other_branch.as_ref().map(|b| format!("its worktree has '{b}' checked out")));
+    keep((!f.left_over.is_empty()).then(|| summary(&f.left_over)));
+    keep(f.stashed.as_ref().map(|entry| format!("something is stashed that was made on its branch ({entry})")));
+    keep(f.unknown.as_ref().map(|why| format!("it cannot be judged: {why}")));
+    keep(f.here.then(|| "you are in it".to_owned()));
+    let users: Vec<String> = f.visitors.iter().map(shown).collect();
+    keep((!users.is_empty()).then(|| format!("somebody works in its directory: {}", users.join(", "))));
+    let wanted = min_age.unwrap_or(if reason(f) == Some(Zombie::Landed) { 0 } else { 24 * 3600 });
+    if out.is_empty() && f.quiet_s < wanted {
+        out.push(format!("it was touched {} ago", format_duration(f.quiet_s)));
+    }
+    out
+}
+
+/// Why its branch is not in its base, where it has commits that should be.
+fn not_landed(f: &Facts) -> Option<String> {
+    match &f.landing {
+        Landing::In { .. } => None,
+        Landing::TakenBack { at, by } => {
+            Some(format!("it landed as {} and was taken back by {}", at.short(), by.short()))
+        }
+        Landing::Open if f.fresh || f.branch_gone => None,
+        Landing::Open => Some("it is not landed".to_owned()),
+    }
 }
 
 fn summary(paths: &[String]) -> String {
@@ -191,6 +253,25 @@ fn summary(paths: &[String]) -> String {
 
 /// Gathers the facts about one agent. What cannot be found out is said in the facts.
 pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -> Result<Facts> {
+    gather(ctx, inv, a, throw_away, None, Care::Always)
+}
+
+/// When a worktree is looked at as if everything there lied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Care {
+    Always,
+    /// Only where there is a reason to remove it: the rest stays anyway.
+    ForWhatMayGo,
+}
+
+fn gather(
+    ctx: &Context,
+    inv: &Inventory,
+    a: &Agent,
+    throw_away: &[String],
+    landing: Option<Landing>,
+    care: Care,
+) -> Result<Facts> {
     let mut f = Facts { adopted: a.task.origin == Origin::Adopt, live: a.run.is_alive()?, ..Facts::default() };
     if !f.live {
         super::identity::check_original(&a.run, &a.reg)?;
@@ -198,7 +279,12 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
     }
     f.branch_gone = a.tip.is_none();
     f.fresh = !has_own_commit(ctx, inv, a);
-    f.landed = !f.fresh && landed(ctx, inv, a)?.is_some();
+    if !f.fresh {
+        f.landing = match landing {
+            Some(known) => known,
+            None => landed::all(ctx, inv, &[a])?.pop().unwrap_or_default(),
+        };
+    }
     let Some(entry) = &a.entry else {
         f.missing = true;
         f.stands = moved::tree(ctx, &a.reg, None);
@@ -231,14 +317,90 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
         f.other_branch = Some(crate::model::task::short_ref(b).to_owned());
     }
     if !f.missing && f.broken_link.is_none() {
-        f.contains = contains(ctx, inv, entry);
-        match left_over(ctx, inv, entry, throw_away) {
+        let strict = care == Care::Always || reason(&f).is_some();
+        match left_over(ctx, inv, entry, throw_away, strict) {
             Ok(files) => f.left_over = files,
             Err(e) => f.unknown = Some(e.to_string()),
         }
+        if !strict {
+            return Ok(f);
+        }
+        f.contains = contains(ctx, inv, entry);
         f.visitors = process::standing_in(&entry.path).into_iter().map(|(id, _)| id).collect();
     }
     Ok(f)
+}
+
+/// The same with what matters where nobody asked for its removal; `landing`: where that is known. Where there is a reason
+/// and nothing keeps it, the whole tree is walked and every process asked for its files; where there is none, git's own
+/// short look is enough to tell what is left over.
+pub fn facts_unasked(
+    ctx: &Context,
+    inv: &Inventory,
+    a: &Agent,
+    throw_away: &[String],
+    landing: Option<Landing>,
+) -> Result<Facts> {
+    let mut f = gather(ctx, inv, a, throw_away, landing, Care::ForWhatMayGo)?;
+    f.unsettled = match a.state() {
+        Some(state) if !state.is_final() => Some(format!("it is {}", state.word())),
+        _ if a.reg.doing.is_some() => Some("something was begun with it and not finished".to_owned()),
+        _ => a.damaged.clone(),
+    };
+    f.stashed = stashed(ctx, crate::model::task::short_ref(&a.reg.branch));
+    let Some(entry) = &a.entry else { return Ok(f) };
+    if f.branch_gone {
+        let kept: Vec<Oid> = inv.refs.values().cloned().collect();
+        f.only_here = capture::only_there(ctx.repo(), &ctx.state.objects, entry, &kept)?;
+    }
+    f.quiet_s = quiet(inv, a, entry);
+    f.here = ctx.cwd.starts_with(&entry.path);
+    if kept(&f, Some(0)).is_empty() {
+        f.visitors = process::users_of(&entry.path);
+        f.contains = f.contains.or_else(|| nested(&entry.path));
+    }
+    Ok(f)
+}
+
+/// The entry of the stash that says it was made on `branch`. The stash outlives the worktree; who made it may not find it.
+fn stashed(ctx: &Context, branch: &str) -> Option<String> {
+    let log = files::read_limited(&ctx.repo().common_dir.join("logs/refs/stash"), 16 << 20).ok()??;
+    let log = String::from_utf8_lossy(&log).into_owned();
+    let made_on = |line: &str| {
+        let what = line.split_once('\t').map_or("", |(_, what)| what);
+        let on = what.strip_prefix("WIP on ").or_else(|| what.strip_prefix("On "));
+        on.and_then(|on| on.strip_prefix(branch)).is_some_and(|rest| rest.starts_with(':'))
+    };
+    let n = log.lines().rev().position(made_on)?;
+    Some(format!("stash@{{{n}}}"))
+}
+
+/// Seconds since anything was noted of it, or written where git keeps its state; none where the clock says later.
+fn quiet(inv: &Inventory, a: &Agent, entry: &worktree::Entry) -> u64 {
+    let of_git = ["HEAD", "index", "logs/HEAD"].map(|n| entry.admin.join(n));
+    let touched = of_git.iter().chain([&entry.path]).filter_map(|p| p.symlink_metadata().ok()?.modified().ok());
+    let last = inv.journal.get(&a.reg.id).and_then(|j| clock::parse(&j.events.last()?.at));
+    let ended = a.record.as_ref().and_then(|r| clock::parse(r.ended.as_deref()?));
+    let noted = [last, ended].into_iter().flatten().map(std::time::SystemTime::from);
+    let newest = touched.chain(noted).max();
+    newest.and_then(|t| t.elapsed().ok()).map_or(0, |d| d.as_secs())
+}
+
+/// A repository below the tree at `top`, ignored or not. What cannot be read may be one.
+pub(super) fn nested(top: &Path) -> Option<String> {
+    let mut todo = vec![top.to_owned()];
+    while let Some(dir) = todo.pop() {
+        let Ok(entries) = std::fs::read_dir(&dir) else {
+            return Some(format!("'{}', which cannot be read,", dir.display()));
+        };
+        let names: Vec<_> = entries.filter_map(std::result::Result::ok).collect();
+        let has = |name: &str| names.iter().any(|e| e.file_name() == name);
+        if (dir != top && has(".git")) || (has("HEAD") && has("objects") && has("refs")) {
+            return Some(format!("the repository '{}'", dir.display()));
+        }
+        todo.extend(names.iter().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(std::fs::DirEntry::path));
+    }
+    None
 }
 
 /// A process in words.
@@ -261,14 +423,25 @@ fn contains(ctx: &Context, inv: &Inventory, entry: &worktree::Entry) -> Option<S
 
 /// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours
 /// aside. Asked of git in the sterile dir with nothing hidden.
-fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away: &[String]) -> Result<Vec<String>> {
+fn left_over(
+    ctx: &Context,
+    inv: &Inventory,
+    entry: &worktree::Entry,
+    throw_away: &[String],
+    strict: bool,
+) -> Result<Vec<String>> {
     let head = match &entry.head {
-        worktree::Head::Branch(b) => inv.refs.get(b).cloned(),
+        // A branch that is gone: what was checked out last.
+        worktree::Head::Branch(b) => inv.refs.get(b).cloned().or_else(|| last_checked_out(entry)),
         worktree::Head::Detached(id) => Some(id.clone()),
         worktree::Head::Unknown => None,
     };
     let place = Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() };
-    let changes = sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?;
+    let changes = if strict {
+        sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?
+    } else {
+        status::changes(ctx.repo(), &ctx.state.objects, &place)?
+    };
     let phantoms = endings::phantoms(ctx.repo(), &place, &changes.modified)?;
     let patterns = patterns(throw_away);
     let manifest = super::identity::manifest(entry);
@@ -278,6 +451,9 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
     });
     let mut out: Vec<String> =
         changes.modified.difference(&phantoms).chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
+    if !strict {
+        return Ok(out);
+    }
     for (path, id) in status::hidden(ctx.repo(), &place)? {
         let file = entry.path.join(OsStr::from_bytes(&path));
         let differs = std::fs::symlink_metadata(&file).is_ok() && !ctx.state.objects.is_blob_of_file(&id, &file);
@@ -294,6 +470,13 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
     out.sort();
     out.dedup();
     Ok(out)
+}
+
+/// The commit that the worktree's own log ends with.
+fn last_checked_out(entry: &worktree::Entry) -> Option<Oid> {
+    let log = files::read_limited(&entry.admin.join("logs/HEAD"), 64 << 20).ok()??;
+    let log = String::from_utf8_lossy(&log).into_owned();
+    log.lines().last()?.split(' ').nth(1).and_then(Oid::parse)
 }
 
 fn show(p: &[u8]) -> String {
@@ -349,78 +532,4 @@ fn is_own_entry(what: &str) -> bool {
     let kind = what.split(':').next().unwrap_or_default();
     made.iter().any(|m| kind == *m || kind.starts_with(&format!("{m} (")))
         || (kind.starts_with("merge ") && !what.contains("Fast-forward"))
-}
-
-/// The commit of the base that holds the branch's work, where it does: the tip is an ancestor of the base or of its
-/// remote-tracking branch, or merging it there would add nothing. Judged in the sterile dir; unknown is "no".
-pub fn landed(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<Option<Oid>> {
-    Ok(landed_all(ctx, inv, &[a])?.pop().flatten())
-}
-
-/// [`landed`] for many, with one process of git for all of them.
-pub fn landed_all(ctx: &Context, inv: &Inventory, agents: &[&Agent]) -> Result<Vec<Option<Oid>>> {
-    let mut out: Vec<Option<Oid>> = vec![None; agents.len()];
-    let mut asked: Vec<(usize, Oid, Oid)> = Vec::new();
-    for (i, a) in agents.iter().enumerate() {
-        let Some(tip) = &a.tip else { continue };
-        // Nothing happened on the base since the fork: then nothing can have landed.
-        let bases: Vec<Oid> =
-            bases(inv, a).into_iter().filter(|b| *b != a.reg.fork && *b != a.task.base_commit).collect();
-        if bases.is_empty() || !has_own_commit(ctx, inv, a) {
-            continue;
-        }
-        for base in bases {
-            // Damaged history proves nothing, and does not keep the others from being judged.
-            match ctx.state.objects.is_ancestor(tip, &base) {
-                Ok(true) => {
-                    if !taken_back(ctx, &a.reg.fork, tip, &base) {
-                        out[i] = Some(base);
-                    }
-                    asked.retain(|(n, ..)| *n != i);
-                    break;
-                }
-                Ok(false) => {}
-                Err(_) => break,
-            }
-            asked.push((i, base, tip.clone()));
-        }
-    }
-    asked.retain(|(i, _, _)| out[*i].is_none());
-    if asked.is_empty() {
-        return Ok(out);
-    }
-    let pairs: Vec<(Oid, Oid)> = asked.iter().map(|(_, b, t)| (b.clone(), t.clone())).collect();
-    let merges = merge::once(ctx.repo(), Some(&pairs[0].0), &pairs)?;
-    for ((i, base, _), answer) in asked.into_iter().zip(merges) {
-        if let merge::Merge::Clean(tree) = answer
-            && out[i].is_none()
-            && ctx.state.objects.commit(&base)?.is_some_and(|c| c.tree == tree)
-        {
-            out[i] = Some(base);
-        }
-    }
-    Ok(out)
-}
-
-/// Whether the base holds something that `tip` changed as it was before: landed, and reverted since. What cannot be read
-/// may have been.
-fn taken_back(ctx: &Context, fork: &Oid, tip: &Oid, base: &Oid) -> bool {
-    let since = |to: &Oid| changes::between(&ctx.state.objects, fork, to);
-    match (since(tip), since(base)) {
-        (Ok(own), Ok(there)) => own.files.keys().any(|p| !there.files.contains_key(p)),
-        _ => true,
-    }
-}
-
-/// The base, and its remote-tracking branch where there is one of the same name.
-fn bases(inv: &Inventory, a: &Agent) -> Vec<Oid> {
-    let mut out: Vec<Oid> = inv.base_tip(a).into_iter().collect();
-    let short = crate::model::task::short_ref(&a.reg.base);
-    for (name, id) in inv.refs.range("refs/remotes/".to_owned()..) {
-        let Some(rest) = name.strip_prefix("refs/remotes/") else { break };
-        if rest.split_once('/').is_some_and(|(_, b)| b == short) && !out.contains(id) {
-            out.push(id.clone());
-        }
-    }
-    out
 }

@@ -90,6 +90,11 @@ impl<'c> Scratch<'c> {
         &self.made.path
     }
 
+    /// Its git directory.
+    pub(super) fn admin(&self) -> Result<PathBuf> {
+        Ok(self.entry()?.admin)
+    }
+
     fn entry(&self) -> Result<Entry> {
         worktree::find_by_path(self.ctx.repo(), self.path())?.ok_or_else(|| {
             Error::refused(format!("git made no worktree at '{}'", self.path().display()), "see 'git worktree list'")

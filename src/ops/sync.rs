@@ -215,7 +215,7 @@ fn judge(inv: &Inventory, a: &Agent, f: &Facts, options: &Options) -> Option<Kep
     if a.reg.doing.is_some() {
         return kept(format!("what was begun with '{name}' is not finished"), format!("git agents show {typed}"));
     }
-    if f.landed {
+    if f.landing.commit().is_some() {
         return kept(format!("'{name}' has landed"), format!("git agents rm {typed}"));
     }
     if let Some(reason) = &f.locked_by_person {

@@ -8,6 +8,8 @@ use crate::model::event::Kind;
 use crate::place::files::RelPath as AnyPath;
 use crate::runtime::{clock, files};
 use serde_json::Value;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -30,7 +32,7 @@ pub(super) fn rebuilt(ctx: &Context, dir: &Path, why: String) -> Entry {
     let id = AgentId(id);
     let task = ctx.state.task(&id).ok();
     let task = task.as_ref();
-    let path = line("gitdir").and_then(|b| Some(Path::new(std::ffi::OsStr::from_bytes(&b)).parent()?.to_owned()));
+    let path = line("gitdir").and_then(|b| Some(Path::new(OsStr::from_bytes(&b)).parent()?.to_owned()));
     let path = path.filter(|p| is_place(ctx, p));
     let tree =
         [Some(dir.join("tree")), path.as_ref().and_then(|p| Some(p.parent()?.join(".git-agents-trash").join(&label)))];
@@ -74,15 +76,44 @@ pub(super) fn rebuilt(ctx: &Context, dir: &Path, why: String) -> Entry {
         path: path.map(AnyPath),
         repository: AnyPath(ctx.repo().common_dir.clone()),
         capture: capture.map(|_| reference),
+        emptied: Vec::new(),
         complete: !under_way,
+        expired: false,
         damaged: Some(why),
         id,
     }
 }
 
+/// What the captures of removals tell whose entries are gone from the trash, the last one of each agent; `there`: the
+/// entries that are not.
+pub(super) fn expired(ctx: &Context, there: &[(PathBuf, Entry)]) -> Vec<(PathBuf, Entry)> {
+    let prefix = "refs/agents/removed/";
+    let captures = refs::list(ctx.repo(), &[prefix]).unwrap_or_default().into_iter();
+    let top = ctx.repo().agents_dir().join("trash");
+    // One that was given back since, and may have been removed again, is no capture of anything that is gone.
+    let living = ctx.state.registrations().map(|(all, _)| all).unwrap_or_default().into_iter().map(|r| r.id);
+    let living: HashSet<AgentId> = living.chain(there.iter().map(|(_, e)| e.id.clone())).collect();
+    let entry = |(name, _): (String, Oid)| {
+        let label = name.strip_prefix(prefix)?;
+        let dir = top.join(label);
+        if !is_label(OsStr::new(label)) || dir.symlink_metadata().is_ok() {
+            return None;
+        }
+        let entry = Entry { damaged: None, expired: true, ..rebuilt(ctx, &dir, String::new()) };
+        (is_whole(&entry) && !living.contains(&entry.id)).then_some((dir, entry))
+    };
+    let mut out: BTreeMap<String, (PathBuf, Entry)> = BTreeMap::new();
+    for (dir, entry) in captures.filter_map(entry) {
+        if out.get(&entry.id.0).is_none_or(|(_, known)| known.at <= entry.at) {
+            out.insert(entry.id.0.clone(), (dir, entry));
+        }
+    }
+    out.into_values().collect()
+}
+
 /// Whether a folder is called as entries of ours are, `20260101t120000z-<slug>-<hex>`: anything else in the trash is
 /// somebody else's, and neither touched nor in the way.
-pub(super) fn is_label(name: &std::ffi::OsStr) -> bool {
+pub(super) fn is_label(name: &OsStr) -> bool {
     let Some((time, rest)) = name.to_str().and_then(|n| n.split_once('-')) else { return false };
     let digits = |s: &str, n: usize| s.len() == n && s.bytes().all(|b| b.is_ascii_digit());
     let is_time = time
@@ -98,6 +129,11 @@ pub(super) fn folders(ctx: &Context) -> Vec<PathBuf> {
     let top = ctx.repo().agents_dir().join("trash");
     let all = std::fs::read_dir(top).into_iter().flatten().filter_map(std::result::Result::ok);
     all.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()) && is_label(&e.file_name())).map(|e| e.path()).collect()
+}
+
+/// `dir`, where it still is an entry of the trash: somebody may have given it back meanwhile.
+pub(super) fn is_there<'a>(ctx: &Context, dir: &'a Path) -> Option<&'a Path> {
+    folders(ctx).iter().any(|d| d == dir).then_some(dir).filter(|d| d.join("entry.json").is_file())
 }
 
 /// The slug in such a name.

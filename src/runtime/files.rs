@@ -157,6 +157,33 @@ pub fn temporary_beside(path: &Path) -> PathBuf {
 
 const TEMPORARY: &str = ".tmp-";
 
+/// A file in `dir` that has no name any more: for what a program prints that may leave others behind, which would hold a
+/// pipe open.
+pub fn unnamed(dir: &Path) -> Result<File, Error> {
+    let path = temporary_beside(&dir.join("x"));
+    let file = open_private(&path, OpenOptions::new().read(true).write(true).create_new(true))?;
+    fs::remove_file(&path).map_err(because("remove", &path))?;
+    Ok(file)
+}
+
+/// The same with something to read in it.
+pub fn unnamed_with(dir: &Path, bytes: &[u8]) -> Result<File, Error> {
+    use std::io::Seek as _;
+    let mut file = unnamed(dir)?;
+    file.write_all(bytes).and_then(|()| file.rewind()).map_err(because("write", dir))?;
+    Ok(file)
+}
+
+/// All that is in a file of [`unnamed`] by now.
+pub fn read_all(mut file: &File) -> Vec<u8> {
+    use std::io::{Read as _, Seek as _};
+    let mut out = Vec::new();
+    if file.rewind().is_ok() {
+        let _ = file.read_to_end(&mut out);
+    }
+    out
+}
+
 /// Removes the temporary files in `dir` whose writers are gone.
 pub fn heal(dir: &Path) {
     for e in fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok) {
@@ -228,6 +255,22 @@ pub fn mounts() -> Vec<PathBuf> {
     let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
     let points = text.split(|b| *b == b'\n').filter_map(|l| l.split(|b| *b == b' ').nth(4));
     points.map(|p| std::ffi::OsString::from_vec(unescape(p)).into()).collect()
+}
+
+/// Bytes of all files below `dir`, as the disk counts them; no link followed, what cannot be read left out.
+pub fn size_of(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let (mut sum, mut todo) = (0, vec![dir.to_owned()]);
+    while let Some(dir) = todo.pop() {
+        for e in fs::read_dir(&dir).into_iter().flatten().filter_map(Result::ok) {
+            match e.metadata() {
+                Ok(m) if m.is_dir() => todo.push(e.path()),
+                Ok(m) => sum += m.blocks() * 512,
+                Err(_) => {}
+            }
+        }
+    }
+    sum
 }
 
 /// `\040` and the like.

@@ -154,6 +154,25 @@ pub fn standing_in(dir: &Path) -> Vec<(Identity, PathBuf)> {
     out
 }
 
+/// The same, and who runs a program from there or has a file there open, as far as we may look.
+#[cfg(target_os = "linux")]
+pub fn users_of(dir: &Path) -> Vec<Identity> {
+    let own = std::process::id().cast_signed();
+    let below = |link: PathBuf| std::fs::read_link(link).is_ok_and(|l| l.starts_with(dir));
+    let uses = |pid: i32| {
+        let of = |name: &str| PathBuf::from(format!("/proc/{pid}/{name}"));
+        ["cwd", "root", "exe"].iter().any(|n| below(of(n)))
+            || std::fs::read_dir(of("fd")).is_ok_and(|d| d.filter_map(Result::ok).any(|e| below(e.path())))
+    };
+    all().into_iter().filter(|p| *p != own && uses(*p)).filter_map(identify).collect()
+}
+
+/// The same as far as this system tells: who stands there.
+#[cfg(not(target_os = "linux"))]
+pub fn users_of(dir: &Path) -> Vec<Identity> {
+    standing_in(dir).into_iter().map(|(id, _)| id).collect()
+}
+
 /// Whether any process has `path` open, as far as we may look.
 #[cfg(target_os = "linux")]
 pub fn is_open_anywhere(path: &Path) -> bool {

@@ -156,7 +156,10 @@ impl Approvals {
             return Ok(Approvals::default());
         }
         state.change(|repositories| {
-            repositories.shift_remove(repo_identity);
+            if let Some(repository) = repositories.get_mut(repo_identity) {
+                repository.as_object_mut()?.shift_remove("approved");
+            }
+            repositories.retain(|_, r| r.as_object().is_none_or(|r| !r.is_empty()));
             Some(())
         })
     }
@@ -170,12 +173,46 @@ impl Approvals {
             _ => return Err(damaged("'repositories' is not an object".to_owned())),
         };
         for (identity, repository) in all {
-            let approved = repository.get("approved").cloned().unwrap_or(Value::Null);
+            let approved = repository.get("approved").cloned().unwrap_or(Value::Array(Vec::new()));
             let entries = serde_json::from_value(approved)
                 .map_err(|e| damaged(format!("'approved' of the repository '{}': {e}", identity.escape_debug())))?;
             repositories.insert(identity.clone(), entries);
         }
         Ok(Approvals { repositories })
+    }
+}
+
+/// What git would run or trust in a repository, as the user last took it to be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trusted {
+    /// A digest of each, by name.
+    pub items: BTreeMap<String, String>,
+    /// The names that were found changed while agents worked, until the user has seen them.
+    pub changed: Vec<String>,
+}
+
+impl Trusted {
+    /// What is recorded of this repository; `None` where nothing is.
+    pub fn load(state: &UserState, repo_identity: &str) -> Result<Option<Trusted>, Error> {
+        let Some(dir) = state.directory(false)? else { return Ok(None) };
+        let document = state.document(&dir)?;
+        let found = document.get("repositories").and_then(|r| r.get(repo_identity)?.get("git").cloned());
+        let damaged = |e: serde_json::Error| Error::Damaged {
+            path: state.file(APPROVALS),
+            reason: format!("'git' of the repository '{}': {e}", repo_identity.escape_debug()),
+        };
+        found.map(|v| serde_json::from_value(v).map_err(damaged)).transpose()
+    }
+
+    /// Records it; on return it is durable.
+    pub fn keep(&self, state: &UserState, repo_identity: &str) -> Result<(), Error> {
+        let value = serde_json::json!(self);
+        let kept = state.change(|repositories| {
+            let repository = repositories.entry(repo_identity).or_insert_with(|| Value::Object(Map::new()));
+            repository.as_object_mut()?.insert("git".to_owned(), value);
+            Some(())
+        });
+        kept.map(drop)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::model::agent::{AgentId, RunState};
 use crate::model::event::Kind;
 use crate::model::units::count;
 use crate::ops::plan::{self, RunPlan};
-use crate::ops::{Context, Error, Result, identity, record::RunDir};
+use crate::ops::{Context, Error, Result, executable, identity, record::RunDir};
 use crate::place::adapter::{self, CallInput};
 use crate::place::job::{Job, environment};
 use crate::runtime::signals::{Signals, Wake};
@@ -71,7 +71,10 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
         token: agent.address.token.clone(),
         grace: agent.plan.grace(),
     };
-    let code = sit(&job, &agent.signals)?;
+    super::life::note_git(executable::begin(ctx, Some(id)));
+    let code = sit(&job, &agent.signals);
+    super::life::note_git(executable::end(ctx));
+    let code = code?;
     agent.record.exit_code = Some(code);
     let after = refs::read(ctx.repo(), &agent.reg.branch)?;
     let place = crate::git::status::Place { worktree: &entry.path, admin: &entry.admin, head: after.as_ref() };

@@ -10,7 +10,7 @@ use crate::ops::commands::Commands;
 use crate::ops::create::{self, Step};
 use crate::ops::hold::{self, Hold};
 use crate::ops::record::{RunDir, to_event};
-use crate::ops::{Error, Result, identity, inbox, plan, start};
+use crate::ops::{Error, Result, executable, identity, inbox, plan, start};
 use crate::place::job::{Happening, Stop};
 use crate::place::log::CAP;
 use crate::runtime::lock::Lock;
@@ -52,6 +52,15 @@ pub fn live(agent: &mut Agent) {
 
 type End = (RunState, Option<String>);
 
+/// Whether what git runs or trusts has changed is a warning for later; no run ends by it.
+pub(super) fn note_git(found: crate::ops::Result<Vec<String>>) {
+    match found {
+        Ok(changed) if changed.is_empty() => {}
+        Ok(changed) => say(&format!("warning: {}", executable::words(&changed))),
+        Err(e) => say(&format!("warning: what git runs here could not be compared: {}", e.words())),
+    }
+}
+
 fn run(agent: &mut Agent) -> Result<End> {
     let mut back_off = Duration::from_secs(1);
     let mut refused: u32 = 0;
@@ -76,7 +85,10 @@ fn run(agent: &mut Agent) -> Result<End> {
             }
             return Ok(end);
         }
-        let done = attempt::run(agent)?;
+        note_git(executable::begin(&agent.ctx, Some(&agent.reg.id)));
+        let done = attempt::run(agent);
+        note_git(executable::end(&agent.ctx));
+        let done = done?;
         // What it has cost, and that its assistant is held, is known before the next one may start.
         agent.publish();
         if let attempt::Done::RateLimited(until) = &done {

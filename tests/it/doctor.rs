@@ -18,7 +18,7 @@ fn a_sound_repository_has_nothing_wrong() {
     let repo = env.repo("x");
     assert_eq!(repo.agents(&["doctor"]).ok().stdout, "nothing is wrong\n");
     repo.agent("one");
-    repo.run(&[("two", "WRITE: a.txt a\nCOMMIT: a")], &[]).ok();
+    repo.run(&[("two", "WRITE: a.txt: a\nCOMMIT: a")], &[]).ok();
     assert_eq!(repo.agents(&["doctor"]).ok().stdout, "nothing is wrong\n");
     assert_eq!(repo.agents(&["doctor", "--fix"]).ok().stdout, "nothing is wrong\n");
 }
@@ -27,7 +27,7 @@ fn a_sound_repository_has_nothing_wrong() {
 fn each_finding_names_the_command_that_mends_it() {
     let env = Env::new();
     let repo = env.repo("x");
-    for name in ["damaged", "moved", "gone"] {
+    for name in ["damaged", "moved", "gone", "there"] {
         repo.agent(name);
     }
     let tree = repo.worktree("moved").path().to_owned();
@@ -49,7 +49,10 @@ fn each_finding_names_the_command_that_mends_it() {
         hit.map(|(_, _, m)| m.clone()).unwrap_or_else(|| panic!("'{about}' '{what}' is not among\n{out}"))
     };
     assert_eq!(mend("damaged", "is damaged"), "git agents adopt damaged");
-    assert!(mend("git", "were moved").ends_with("worktree repair ../x.agents/elsewhere") || mend("git", "were moved").contains("elsewhere"));
+    assert!(
+        mend("git", "were moved").ends_with("worktree repair ../x.agents/elsewhere")
+            || mend("git", "were moved").contains("elsewhere")
+    );
     assert_eq!(mend("gone", "missing"), "git agents rm gone");
     assert!(mend("git", "packed-refs.lock' stands for 2h").contains("make sure that no git runs"));
     assert!(mend("set-up", "of disk are free").is_empty());
@@ -84,5 +87,50 @@ fn a_bare_flag_beside_a_checkout_is_seen_where_git_itself_refuses() {
     let one = repo.agent("one");
     repo.git(&["config", "core.bare", "true"]);
     let out = one.agents(&["doctor"]).code(1).stdout;
-    assert!(out.contains("core.bare is set though there is a checkout") && out.contains("git config core.bare false"), "{out}");
+    assert!(
+        out.contains("core.bare is set though there is a checkout") && out.contains("git config core.bare false"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_hook_that_an_assistant_wrote_ran_when_its_user_committed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let line = "git config alias.st '!evil'; echo '#!/bin/sh' > \"$(git rev-parse --git-path hooks)/post-commit\"";
+    repo.custom(&["sh", "-c", line]);
+    // What its user does while nobody works is his own.
+    repo.run(&[("first", "WRITE: a: x\nCOMMIT: a")], &[]).ok();
+    repo.git(&["config", "alias.mine", "log"]);
+    repo.agents(&["run", "-a", "mine", "second"]).code(1);
+    repo.git(&["config", "alias.mine", "log -1"]);
+    let found = findings(&repo, &[]);
+    let what = "what git runs or trusts changed while agents worked: alias.st, hook 'post-commit'";
+    let third = repo.run(&[("third", "WRITE: b: x\nCOMMIT: b")], &[]);
+    assert!(third.stderr.contains(what) && third.stderr.contains("doctor --accept"), "{third}");
+    assert!(found[0].1.starts_with("what git runs or trusts changed while agents worked: alias.st, hook"), "{found:?}");
+    let accepted = repo.agents(&["doctor", "--accept"]).ok();
+    assert!(accepted.stderr.contains("accepted: hook 'post-commit'"), "{accepted}");
+    assert!(!repo.run(&[("fourth", "WRITE: c: x\nCOMMIT: c")], &[]).stderr.contains("changed while"));
+    repo.agents(&["doctor"]).ok();
+    // Values may be secrets: they are not kept.
+    assert!(!std::fs::read_to_string(env.root().join("state/git-agents/approvals.json")).unwrap().contains("log -1"));
+}
+
+#[test]
+fn a_hook_that_no_longer_fires_is_told() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agents(&["hooks", "install", "--yes"]).ok();
+    repo.agents(&["doctor"]).ok();
+    let hook = repo.common_dir().join("hooks/post-merge");
+    let text = std::fs::read_to_string(&hook).unwrap();
+    std::fs::remove_file(&hook).unwrap();
+    let all = findings(&repo, &[]);
+    assert_eq!(all[0].0, "hook post-merge");
+    assert_eq!(all[0].2, "git agents hooks install");
+    // There, and not executable.
+    std::fs::write(&hook, text).unwrap();
+    let all = findings(&repo, &[]);
+    assert!(all[0].0 == "hook post-merge" && all[0].1.starts_with("it does not fire"), "{all:?}");
 }

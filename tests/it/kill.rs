@@ -94,10 +94,11 @@ fn is_ours(file: &Path) -> bool {
         || name.starts_with("fast_import_crash")
 }
 
-/// Everything below `code`, but for the notes that a lock's holder leaves in it.
+/// Everything below `code`, but for the notes that a lock's holder leaves in it, and what is expendable.
 pub fn fingerprint(env: &Env) -> Tree {
     let mut tree = tree_state(&env.root().join("code"));
-    tree.retain(|path, _| !path.ends_with(b"/agents/lock"));
+    let cached = |path: &[u8]| path.windows(13).any(|w| w == b"/agents/cache");
+    tree.retain(|path, _| !path.ends_with(b"/agents/lock") && !cached(path));
     tree
 }
 
@@ -285,6 +286,46 @@ pub const CASES: &[Case] = &[
         same: summary,
     },
     Case {
+        name: "clean",
+        args: &["clean", "-q"],
+        prepare: |r| {
+            for name in ["k", "l"] {
+                let at = r.agent(name);
+                at.write("ignored/cache.bin", [0, 1, 2, 255]);
+                at.write(format!("src/{name}.txt"), "made here\n");
+                at.commit("Made here");
+                r.git(&["merge", "--quiet", "--no-edit", name]);
+            }
+            r.agent("behind");
+        },
+        again: |lab, _| drop(lab.repo.agents(&["clean"]).ok()),
+        same: summary,
+    },
+    Case {
+        name: "expire",
+        args: &["clean", "-q"],
+        prepare: |r| {
+            agent_with_work(r);
+            r.agents(&["rm", "k"]).ok();
+            crate::expire::backdate(r, 20);
+            r.agents(&["clean"]).ok();
+            crate::expire::a_day_passes(r);
+        },
+        again: |lab, _| drop(lab.repo.agents(&["clean"]).ok()),
+        same: summary,
+    },
+    Case {
+        name: "restore from a capture",
+        args: &["restore", "k"],
+        prepare: |r| {
+            agent_with_work(r);
+            r.agents(&["rm", "-D", "k"]).ok();
+            crate::expire::to_the_capture(r);
+        },
+        again: |lab, what| drop(again(lab, &["restore", "k"], "no removed agent", what)),
+        same: summary,
+    },
+    Case {
         name: "adopt",
         args: &["adopt", "there"],
         prepare: |r| drop(r.git(&["branch", "there", "HEAD~1"])),
@@ -308,7 +349,11 @@ pub const CASES: &[Case] = &[
 /// Kills the program itself before each `step`-th of its changes, from `first`; how often.
 pub fn sweep(case: &Case, first: usize, step: usize) -> usize {
     let env = Env::new();
-    let lab = Lab::new(&env, case.prepare);
+    let mut lab = Lab::new(&env, case.prepare);
+    if case.name == "expire" {
+        // That is what it is for.
+        lab.held.trees.clear();
+    }
     let target = lab.target(case.args);
     let points = target.points();
     let expected = (case.same)(&lab.repo);
@@ -439,37 +484,43 @@ fn nightly_every_kill_point_of_retry_and_stop() {
 #[ignore = "nightly"]
 fn nightly_every_kill_point_of_every_git() {
     for case in CASES {
-        let env = Env::new();
-        let lab = Lab::new(&env, case.prepare);
-        let target = lab.target(case.args);
-        let children = target.git_children();
-        let expected = (case.same)(&lab.repo);
-        let mut points = 0;
-        for (j, of_child) in children.iter().enumerate() {
-            for point in of_child {
-                lab.reset();
-                let what = format!("{}, its git {} killed before {point}", case.name, j + 1);
-                let fault = target.kill_child_before(j + 1, point);
-                if !fault.hit {
-                    continue;
-                }
-                points += 1;
-                let stays = case.args.contains(&"-D") && fault.out.stderr.contains("its branch stays");
-                remove_temporary_objects(&lab.repo);
-                lab.after_kill(&what);
-                (case.again)(&lab, &what);
-                let now = (case.same)(&lab.repo);
-                // A lock that git left on all references: the branch stays, that is said, and whose lock it is nobody knows.
-                assert!(stays == lab.repo.has("refs/heads/k") || !case.args.contains(&"-D"), "{what}: {}", fault.out);
-                assert!(
-                    stays || now == expected,
-                    "{what}: ended differently\n--- as it should be\n{expected}\n--- as it is\n{now}"
-                );
-                lab.after_repair(&what);
-            }
-        }
-        eprintln!("{}: {points} kill points in {} calls of git, 0 violations", case.name, children.len());
+        let (points, calls) = sweep_gits(case, 0, 1);
+        eprintln!("{}: {points} kill points in {calls} calls of git, 0 violations", case.name);
     }
+}
+
+/// Kills the gits of a command before each `step`-th of their changes, from `first`; how often, and of how many gits.
+pub fn sweep_gits(case: &Case, first: usize, step: usize) -> (usize, usize) {
+    let env = Env::new();
+    let lab = Lab::new(&env, case.prepare);
+    let target = lab.target(case.args);
+    let children = target.git_children();
+    let expected = (case.same)(&lab.repo);
+    let all = children.iter().enumerate().flat_map(|(j, points)| points.iter().map(move |p| (j + 1, p)));
+    let mut hits = 0;
+    for (j, point) in all.skip(first).step_by(step) {
+        lab.reset();
+        let what = format!("{}, its git {j} killed before {point}", case.name);
+        let fault = target.kill_child_before(j, point);
+        if !fault.hit {
+            continue;
+        }
+        hits += 1;
+        let stays = case.args.contains(&"-D") && fault.out.stderr.contains("its branch stays");
+        remove_temporary_objects(&lab.repo);
+        lab.after_kill(&what);
+        (case.again)(&lab, &what);
+        let now = (case.same)(&lab.repo);
+        // A lock that git left on all references: the branch stays, that is said, and whose lock it is nobody knows.
+        assert!(stays == lab.repo.has("refs/heads/k") || !case.args.contains(&"-D"), "{what}: {}", fault.out);
+        assert!(
+            stays || now == expected,
+            "{what}: ended differently\n--- as it should be\n{expected}\n--- as it is\n{now}\n{}",
+            fault.out
+        );
+        lab.after_repair(&what);
+    }
+    (hits, children.len())
 }
 
 /// What a killed git leaves among the objects: git's own `gc` takes it away.

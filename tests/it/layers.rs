@@ -221,3 +221,14 @@ fn too_long(source: &Source) -> Vec<String> {
     }
     vec![format!("src/{}: {lines} lines, and no reason in its first comment", source.path.display())]
 }
+
+/// A file that nobody names is compiled by nobody: its tests are not run, and nothing says so.
+#[test]
+fn every_file_of_tests_is_run() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let named = std::fs::read_to_string(dir.join("main.rs")).unwrap();
+    let files = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path().file_stem().unwrap().to_owned());
+    let names = files.map(|f| f.into_string().unwrap()).filter(|f| f != "main" && f != "schemas");
+    let left_out: Vec<String> = names.filter(|f| !named.contains(&format!("mod {f};"))).collect();
+    assert!(left_out.is_empty(), "{left_out:?}");
+}

@@ -10,12 +10,18 @@
 )]
 
 mod adopt;
+mod clean;
 mod cli;
 mod create;
+mod doctor;
 mod errors;
+mod expire;
 mod faults;
 mod hooks;
 mod kill;
+mod land;
+mod land_kill;
+mod landed;
 mod layers;
 mod layouts;
 mod licences;
@@ -26,6 +32,7 @@ mod older_git;
 mod overlap;
 mod places;
 mod power;
+mod push;
 mod readme;
 mod reasons;
 mod removal_table;

@@ -376,7 +376,7 @@ fn of_rivals_the_order_took_all() {
     assert_eq!(order.len(), 2, "{order:#?}");
     let rivals = order.iter().find(|o| o["name"] != "b").unwrap();
     assert_eq!(rivals["instead_of"].as_array().unwrap().len(), 2, "{order:#?}");
-    assert_eq!(report["land"].as_str().unwrap().matches("git merge").count(), 2, "{report:#}");
+    assert_eq!(report["land"].as_str().unwrap().split(' ').skip(3).count(), 2, "{report:#}");
     let text = repo.agents(&["report"]).ok().stdout;
     let name = rivals["name"].as_str().unwrap();
     assert!(text.contains(&format!("of rivals one lands: {name}, not ")), "{text}");

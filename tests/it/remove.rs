@@ -31,10 +31,12 @@ pub fn only_tree(repo: &Repo<'_>) -> PathBuf {
     all[0].clone()
 }
 
-/// Everything below `code`, but for what a holder of the lock leaves in it and the folder for judging.
+/// Everything below `code`, but for what a holder of the lock leaves in it, the folder for judging and what is known of
+/// commits.
 pub fn everything(env: &Env) -> Tree {
     let mut tree = tree_state(&env.root().join("code"));
-    tree.retain(|path, _| !path.ends_with(b"/agents/lock") && !path.ends_with(b"/agents/sterile"));
+    let expendable = |path: &[u8]| path.windows(13).any(|w| w == b"/agents/cache");
+    tree.retain(|path, _| !path.ends_with(b"/agents/lock") && !path.ends_with(b"/agents/sterile") && !expendable(path));
     tree
 }
 

@@ -149,6 +149,8 @@ fn the_verdict_follows_one_rule() {
     sh.args(["-c", &land]);
     run(sh, b"").ok();
     assert!(repo.join("ready.txt").exists() && repo.join("src/only.txt").exists() && !repo.join("left.txt").exists());
+    assert!(repo.agents(&["status", "ready"]).code(128).stderr.contains("no agent named"));
+    repo.agents(&["restore", "ready"]).ok();
     let status = repo.agents(&["status", "--json"]).ok().json();
     assert_eq!(agent(&status, "ready")["branch_state"], "landed");
     // Landed work keeps its figures.
@@ -538,10 +540,13 @@ fn the_commands_it_names_mean_that_branch_and_no_other() {
         let look = sh(commands["look"].as_str().unwrap());
         assert!(look.stdout.contains("+++ b/") && !look.stderr.contains("ambiguous"), "{look}");
         let before = repo.tip("refs/heads/main");
-        let take = sh(&format!("{} --no-edit", commands["take"].as_str().unwrap()));
+        let take = sh(commands["take"].as_str().unwrap());
         assert!(repo.tip("refs/heads/main") != before, "{take}");
-        assert!(commands["push"].as_str().unwrap().starts_with("git push -u upstream "), "{commands}");
-        sh(commands["drop"].as_str().unwrap());
+        assert!(commands["push"].as_str().unwrap().starts_with("git agents push "), "{commands}");
+        // The environment is gone with it, unless it was adopted.
+        if repo.agents(&["status", "--names"]).ok().stdout.lines().any(|l| Some(l) == it["name"].as_str()) {
+            sh(commands["drop"].as_str().unwrap());
+        }
     }
     assert_eq!(repo.agents(&["status", "--names"]).ok().stdout, "");
     assert!(repo.join("a.txt").exists() && repo.join("odd.txt").exists() && repo.tip("refs/heads/main") != main);

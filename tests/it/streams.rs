@@ -359,6 +359,7 @@ fn the_shape_of_json_answers_only_grows() {
         ("report", include_str!("schemas/report.json")),
         ("overlap", include_str!("schemas/overlap.json")),
         ("check", include_str!("schemas/check.json")),
+        ("clean", include_str!("schemas/clean.json")),
     ] {
         let now: Value = serde_json::from_str(&repo.agents(&["--json-schema", command]).ok().stdout).unwrap();
         only_grew(&serde_json::from_str(golden).unwrap(), &now, command);

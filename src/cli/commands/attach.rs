@@ -27,7 +27,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
-    let ctx = s.context()?;
+    let ctx = s.context_to_start()?;
     let inv = Inventory::read(&ctx)?;
     let name = select::one(&ctx, &inv, &args.agent, Match::Whole)?;
     sit_down(s, &ctx, &name, args.assistant.as_deref(), args.fresh, args.yes)

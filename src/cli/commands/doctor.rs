@@ -5,6 +5,7 @@ use crate::cli::error::{CliError, code};
 use crate::cli::ui::Label;
 use crate::model::text::safe_line;
 use crate::ops::doctor::{Finding, Severity, diagnose};
+use crate::ops::executable;
 
 /// What is wrong in the set-up and in the state: exit 1 where there is a problem
 #[derive(Debug, clap::Args)]
@@ -12,6 +13,9 @@ pub struct Args {
     /// Mend what is safe to mend; the rest is said with its command
     #[arg(long)]
     fix: bool,
+    /// Take what git runs or trusts now as it shall be, after it changed while agents worked
+    #[arg(long)]
+    accept: bool,
     /// Answer in JSON
     #[arg(long)]
     json: bool,
@@ -20,6 +24,11 @@ pub struct Args {
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
+    if args.accept {
+        for name in executable::accept(&ctx)? {
+            s.ui.say(&format!("accepted: {}", safe_line(name.as_bytes())));
+        }
+    }
     let found = diagnose(&ctx, args.fix)?;
     let bad = found.findings.iter().any(|f| f.severity == Severity::Problem);
     if args.json {

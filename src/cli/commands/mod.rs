@@ -3,14 +3,17 @@
 pub mod adopt;
 pub mod attach;
 pub mod check;
+pub mod clean;
 pub mod demo;
 pub mod doctor;
 pub mod exec;
 pub mod hooks;
+pub mod land;
 pub mod logs;
 pub mod new;
 pub mod overlap;
 pub mod path;
+pub mod push;
 pub mod report;
 pub mod restore;
 pub mod retry;
@@ -27,6 +30,7 @@ pub mod wait;
 
 use super::Session;
 use super::error::{CliError, code};
+use crate::git::command::Call;
 use crate::ops::answer::StatusAnswer;
 use crate::ops::inventory::Inventory;
 use crate::ops::{Context, Error};
@@ -88,10 +92,13 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
     let schema = match command {
         "status" | "show" | "new" => schemars::schema_for!(StatusAnswer),
         "overlap" => schemars::schema_for!(crate::ops::overlap::answer::Overlaps),
+        "clean" => schemars::schema_for!(crate::ops::clean::Cleaned),
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
-        "rm" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "sync" => schemars::schema_for!(Results),
+        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "sync" => {
+            schemars::schema_for!(Results)
+        }
         other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),
     };
     let text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
@@ -108,6 +115,17 @@ pub fn refuse_inside(nested: bool, what: &str) -> Result<(), CliError> {
         ));
     }
     Ok(())
+}
+
+/// Refuses what only a person decides.
+pub fn refuse_assistant(what: &str) -> Result<(), CliError> {
+    match std::env::var_os("AGENTS_NAME") {
+        None => Ok(()),
+        Some(_) => Err(CliError::refused(
+            format!("'{what}' was called inside an agent"),
+            "a person decides that, from their own checkout",
+        )),
+    }
 }
 
 /// The names that `words` mean; with none: those of `batch`, of `all`, or an error.
@@ -134,6 +152,14 @@ pub fn chosen(
     let mut seen = std::collections::HashSet::new();
     names.retain(|n| seen.insert(n.clone()));
     Ok(names)
+}
+
+/// Asks every remote, and forgets the branches that are gone there.
+pub fn ask_remotes(s: &Session, ctx: &Context) -> Result<(), CliError> {
+    s.ui.say("fetching");
+    let call = Call::user_visible(&ctx.repo().common_dir, ["fetch", "--quiet", "--all", "--prune"]);
+    call.env_remove("GIT_NO_LAZY_FETCH").run().map_err(Error::from)?;
+    Ok(())
 }
 
 /// The last batch, or an error that says there is none.

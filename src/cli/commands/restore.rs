@@ -5,7 +5,10 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::table;
 use crate::model::text::safe_line;
+use crate::model::units::format_duration;
+use crate::ops::remove::Entry;
 use crate::ops::restore;
+use crate::runtime::clock;
 
 /// Bring a removed environment back: branch, files, index, registration
 #[derive(Debug, clap::Args)]
@@ -49,17 +52,18 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         if args.json {
             let list: Vec<serde_json::Value> = entries
                 .iter()
-                .map(|e| serde_json::json!({ "name": e.name, "id": e.id, "branch": crate::model::task::short_ref(&e.branch), "tip": e.tip, "removed": e.at, "path": e.path, "capture": e.capture, "damaged": e.damaged }))
+                .map(|e| serde_json::json!({ "name": e.name, "id": e.id, "branch": crate::model::task::short_ref(&e.branch), "tip": e.tip, "removed": e.at, "path": e.path, "capture": e.capture, "kept_as": kept_as(e), "age_s": age(e), "damaged": e.damaged }))
                 .collect();
             s.ui.json(&serde_json::json!({ "version": 1, "removed": list }))?;
             return Ok(code::DONE);
         }
-        let mut rows = vec![["NAME", "REMOVED", "BRANCH", "WAS AT"].map(str::to_owned).to_vec()];
+        let mut rows = vec![["NAME", "REMOVED", "KEPT AS", "BRANCH", "WAS AT"].map(str::to_owned).to_vec()];
         for e in &entries {
             let branch =
                 crate::model::task::short_ref(&e.branch).to_owned() + if e.branch_deleted { " (deleted)" } else { "" };
             let path = e.path.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
-            rows.push([&e.name, &e.at, &branch, &path].map(|cell| safe_line(cell.as_bytes())).to_vec());
+            let age = age(e).map_or_else(|| e.at.clone(), |s| format!("{} ago", format_duration(s)));
+            rows.push([&e.name, &age, kept_as(e), &branch, &path].map(|cell| safe_line(cell.as_bytes())).to_vec());
         }
         s.ui.out(&if entries.is_empty() {
             "nothing was removed\n".to_owned()
@@ -79,4 +83,18 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     s.ui.say(&format!("'{}' is back{place}", back.name));
     let undo = Some(format!("git agents rm {}", crate::model::text::shell_word(&back.name)));
     finish(s, args.json, vec![Outcome { name: back.name, outcome: "done", reason: None, undo }], &[])
+}
+
+/// What of it there is: all of it, its capture without ignored files, or git's entry of files that never moved.
+fn kept_as(e: &Entry) -> &'static str {
+    match (e.expired, e.stands, e.missing) {
+        (true, ..) => "capture",
+        (_, true, _) => "entry",
+        (_, _, true) => "branch",
+        _ => "trash",
+    }
+}
+
+fn age(e: &Entry) -> Option<u64> {
+    clock::seconds_between(&e.at, &clock::now())
 }

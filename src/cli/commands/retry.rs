@@ -47,7 +47,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
-    let ctx = s.context()?;
+    let ctx = s.context_to_start()?;
     let inv = Inventory::read(&ctx)?;
     if args.held {
         for h in hold::all(&ctx) {

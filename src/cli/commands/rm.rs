@@ -80,7 +80,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         throw_away,
         capture_max_file: max_file,
         dry_run: args.dry_run,
-        unasked: false,
+        ..Options::default()
     };
     let mut results = Vec::new();
     let mut hints = Vec::new();
@@ -112,6 +112,9 @@ fn one(
         Ok(remove::Outcome::Refused { why, hint }) => {
             hints.push(hint);
             Outcome { name: name.to_owned(), outcome: "refused", reason: Some(why), undo: None }
+        }
+        Ok(remove::Outcome::Kept { reasons }) => {
+            Outcome { name: name.to_owned(), outcome: "kept", reason: Some(reasons.join("; ")), undo: None }
         }
         Ok(remove::Outcome::Undone) => {
             s.ui.say(&format!(

@@ -96,7 +96,7 @@ pub struct Args {
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     refuse_inside(args.nested, "run")?;
-    let ctx = s.context()?;
+    let ctx = s.context_to_start()?;
     let flags = Flags {
         base: args.base.clone(),
         parallel: None,

@@ -41,7 +41,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
-    let ctx = s.context()?;
+    let ctx = s.context_to_start()?;
     let text = match (&args.message, &args.file, args.edit) {
         (Some(m), None, false) => m.clone(),
         (None, Some(f), false) => {

@@ -240,8 +240,12 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
         }
         Some(Zombie::BranchGone) => out.push("its branch is gone".into()),
         Some(Zombie::HalfRemoved) => out.push("its removal was cut short; the next command completes it".into()),
-        Some(Zombie::Landed) => out.push(format!("landed; 'git agents rm {}' takes it away", a.name.typed())),
-        _ => {}
+        Some(Zombie::Landed) => {
+            let at = a.landed_as.as_ref().map(|c| format!(" as {}", c.short())).unwrap_or_default();
+            out.push(format!("landed{at}; 'git agents clean' takes it away"));
+        }
+        Some(Zombie::UpstreamGone) => out.push("its remote branch is gone; whether it has landed is not known".into()),
+        None => {}
     }
     out.extend(a.overlap.as_ref().and_then(meets));
     if let Some(op) = &a.operation {

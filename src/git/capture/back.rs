@@ -1,155 +1,134 @@
-//! Uncommitted work out of a capture back into its worktree, byte for byte, after the branch has moved below it.
+//! A worktree filled again from its capture alone: nothing that stands there already is replaced.
 
-use super::{Oid, on_disk};
-use crate::git::repo::Repo;
-use crate::git::status::RelPath;
-use crate::git::worktree::Entry;
-use crate::git::{Error, Result, objects::Objects};
+use super::super::changes;
+use super::super::command::Call;
+use super::super::objects::Objects;
+use super::super::repo::Repo;
+use super::super::{Error, Result};
+use crate::model::agent::Oid;
+use crate::model::meet::Entry;
 use crate::runtime::files::{self, because};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// One path as a tree has it: octal mode and object; `None` where it has not.
-type Slot = Option<(String, Oid)>;
-
-/// Uncommitted work that can be put back.
-#[derive(Debug)]
-pub struct Work {
-    /// Of the files, as they were.
-    files: BTreeMap<RelPath, Slot>,
-    /// Of the index.
-    index: BTreeMap<RelPath, Slot>,
-    /// Octal modes git cannot keep, by path.
-    modes: BTreeMap<RelPath, u32>,
+/// What a capture says of itself; `None` where `commit` is none of ours.
+pub fn about(objects: &Objects, commit: &Oid) -> Option<serde_json::Value> {
+    let said: serde_json::Value = serde_json::from_str(&objects.commit(commit).ok()??.subject).ok()?;
+    said["agent"].is_string().then_some(said)
 }
 
-impl Work {
-    /// What the capture `commit` holds beside the commit it was taken on.
-    pub fn of(repo: &Repo, objects: &Objects, commit: &Oid) -> Result<Work> {
-        let damaged = |why: &str| Error::Damaged { what: format!("capture {}", commit.short()), why: why.into() };
-        let parents = objects.commit(commit)?.ok_or_else(|| damaged("it is missing"))?.parents;
-        let [tip, index, ..] = parents.as_slice() else { return Err(damaged("it has no index")) };
-        let text = repo.call(["log", "-1", "--no-show-signature", "--format=%B", &commit.0]).text()?;
-        let about: serde_json::Value = serde_json::from_str(&text).map_err(|e| damaged(&e.to_string()))?;
-        let modes = about["modes"].as_array().into_iter().flatten().filter_map(|m| {
-            let mode = u32::from_str_radix(m[1].as_str()?, 8).ok()?;
-            Some((m[0].as_str()?.as_bytes().to_vec(), mode))
-        });
-        Ok(Work { files: diff(repo, tip, commit)?, index: diff(repo, tip, index)?, modes: modes.collect() })
+/// The commits that hold the index, by stage.
+fn index_of(objects: &Objects, commit: &Oid) -> Result<Vec<Oid>> {
+    let parents = objects.commit(commit)?.map(|c| c.parents).unwrap_or_default();
+    let mut out = Vec::new();
+    for p in parents {
+        let subject = objects.commit(&p)?.map(|c| c.subject).unwrap_or_default();
+        if subject == format!("index, stage {}", out.len()) {
+            out.push(p);
+        }
     }
+    Ok(out)
+}
 
-    /// How many paths it is.
-    pub fn len(&self) -> usize {
-        self.files.keys().chain(self.index.keys()).collect::<std::collections::BTreeSet<_>>().len()
-    }
-
-    /// Whether it is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether `path` is uncommitted work.
-    pub fn has(&self, path: &[u8]) -> bool {
-        self.files.contains_key(path)
-    }
-
-    /// Whether every file is as it was.
-    pub fn is_in_place(&self, objects: &Objects, entry: &Entry) -> bool {
-        self.files.iter().all(|(path, slot)| self.stands(objects, &on_disk(&entry.path, path), path, slot))
-    }
-
-    /// Puts all of it back. A path that `moved` names has changed below it, and is left alone.
-    pub fn put_back(&self, repo: &Repo, objects: &Objects, entry: &Entry, moved: &dyn Fn(&[u8]) -> bool) -> Result<()> {
-        for (path, slot) in self.files.iter().filter(|(p, _)| !moved(p)) {
-            let file = on_disk(&entry.path, path);
-            // Of one that was killed in the middle of this.
-            file.parent().into_iter().for_each(files::heal);
-            if !self.stands(objects, &file, path, slot) {
-                self.write(objects, &entry.path, &file, path, slot)?;
+/// Gives the index at `admin` what was staged, conflicts too.
+pub fn stage(repo: &Repo, objects: &Objects, commit: &Oid, admin: &Path, path: &Path) -> Result<()> {
+    let stages = index_of(objects, commit)?;
+    let Some((first, others)) = stages.split_first() else { return Ok(()) };
+    repo.call_in(path, admin, ["read-tree", &first.0]).run()?;
+    let mut lines = Vec::new();
+    for (n, other) in others.iter().enumerate() {
+        // A path of a conflict is in no version of the index itself.
+        for (p, d) in changes::between(objects, first, other)?.files {
+            if let (None, Some(Entry { mode, id })) = (d.old, d.new) {
+                lines.extend(format!("{mode:06o} {id} {}\t", n + 1).into_bytes());
+                lines.extend(p);
+                lines.push(0);
             }
         }
-        let mut input = Vec::new();
-        for (path, slot) in self.index.iter().filter(|(p, _)| !moved(p)) {
-            let line = match slot {
-                Some((mode, id)) => format!("{mode} {id}\t"),
-                None => format!("0 {}\t", "0".repeat(repo.hex_len())),
-            };
-            input.extend([line.as_bytes(), path, b"\0"].concat());
-        }
-        let git = |args: &[&str]| repo.call_in(&entry.path, &entry.admin, args);
-        let mark = crate::git::locks::Mark::of_worktree(repo, &entry.admin, "HEAD");
-        let update = git(&["update-index", "-z", "--index-info"]).input(input).run();
-        // 1: some are other than in the index.
-        let result = update.and_then(|_| git(&["update-index", "-q", "--refresh"]).yes_no()).map(drop);
-        mark.end(&result);
-        result
     }
-
-    fn stands(&self, objects: &Objects, file: &Path, path: &[u8], slot: &Slot) -> bool {
-        let meta = file.symlink_metadata();
-        match slot {
-            None => meta.is_err() || meta.is_ok_and(|m| m.is_dir()),
-            // Another repository: it was never touched.
-            Some((mode, _)) if mode == "160000" => true,
-            Some((mode, id)) => meta.is_ok_and(|m| {
-                let same_kind = m.file_type().is_symlink() == (mode == "120000");
-                let same_mode = mode == "120000" || m.mode() & 0o7777 == self.mode(path, mode);
-                same_kind && same_mode && !m.is_dir() && objects.is_blob_of_file(id, file)
-            }),
-        }
+    if !lines.is_empty() {
+        repo.call_in(path, admin, ["update-index", "-z", "--index-info"]).input(lines).run()?;
     }
-
-    fn mode(&self, path: &[u8], mode: &str) -> u32 {
-        self.modes.get(path).copied().unwrap_or(if mode == "100755" { 0o755 } else { 0o644 })
-    }
-
-    fn write(&self, objects: &Objects, top: &Path, file: &Path, path: &[u8], slot: &Slot) -> Result<()> {
-        let Some((mode, id)) = slot else {
-            return match std::fs::remove_file(file) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(because("remove", file)(e).into()),
-                _ => Ok(()),
-            };
-        };
-        let missing = || Error::Damaged { what: format!("blob {}", id.short()), why: "it is missing".into() };
-        let bytes = objects.blob(id)?.ok_or_else(missing)?;
-        make_dirs(top, file.parent().unwrap_or(top))?;
-        if mode == "120000" {
-            let beside = files::temporary_beside(file);
-            std::os::unix::fs::symlink(OsStr::from_bytes(&bytes), &beside).map_err(because("link", file))?;
-            return std::fs::rename(&beside, file).map_err(|e| because("replace", file)(e).into());
-        }
-        files::write_durable(file, &bytes)?;
-        let mode = std::fs::Permissions::from_mode(self.mode(path, mode));
-        std::fs::set_permissions(file, mode).map_err(|e| because("write", file)(e).into())
-    }
+    Ok(())
 }
 
-/// Makes the directories from `top` down to `dir`; a link on the way leads elsewhere, and is refused.
-fn make_dirs(top: &Path, dir: &Path) -> Result<()> {
-    if dir == top {
+/// Fills `path` with the files of the capture: those that were as in the index by git's own checkout, with the user's
+/// filters, all others byte for byte.
+pub fn fill(repo: &Repo, objects: &Objects, commit: &Oid, admin: &Path, path: &Path) -> Result<()> {
+    let Some(about) = about(objects, commit) else { return fill_from_index(repo, admin, path, None) };
+    let index = index_of(objects, commit)?;
+    let from = match index.first() {
+        Some(index) => index.clone(),
+        None => match objects.commit(commit)?.and_then(|c| c.parents.first().cloned()) {
+            Some(tip) => tip,
+            None => return fill_from_index(repo, admin, path, None),
+        },
+    };
+    // Of one that was killed in the middle of this.
+    files::heal(path);
+    let other = changes::between(objects, &from, commit)?.files;
+    for (p, delta) in &other {
+        if let Some(new) = &delta.new {
+            write(objects, new, path, &path.join(OsStr::from_bytes(p)))?;
+        }
+    }
+    fill_from_index(repo, admin, path, Some(&other.into_keys().collect()))?;
+    for m in about["modes"].as_array().into_iter().flatten() {
+        let (Some(p), Some(mode)) = (m[0].as_str(), m[1].as_str().and_then(|m| u32::from_str_radix(m, 8).ok())) else {
+            continue;
+        };
+        let file = path.join(p);
+        if file.symlink_metadata().is_ok_and(|m| m.is_file()) {
+            let set = std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode & 0o7777));
+            set.map_err(because("set the mode of", &file))?;
+        }
+    }
+    Ok(())
+}
+
+/// One file of the tree at `top` where there is none.
+fn write(objects: &Objects, entry: &Entry, top: &Path, file: &Path) -> Result<()> {
+    let parent = file.parent().unwrap_or(file);
+    std::fs::create_dir_all(parent).map_err(because("create", parent))?;
+    // Another repository was there: its files were never in the capture.
+    if entry.mode == 0o160_000 || file.symlink_metadata().is_ok() {
         return Ok(());
     }
-    make_dirs(top, dir.parent().unwrap_or(top))?;
-    match dir.symlink_metadata() {
-        Ok(m) if m.is_dir() => Ok(()),
-        Ok(_) => Err(Error::Damaged { what: format!("'{}'", dir.display()), why: "it is no directory".into() }),
-        Err(_) => std::fs::create_dir(dir).map_err(|e| because("create", dir)(e).into()),
+    let missing = || Error::Object(format!("object {} is missing", entry.id));
+    let bytes = objects.blob(&entry.id)?.ok_or_else(missing)?;
+    let beside = files::temporary_beside(&top.join("x"));
+    if entry.mode == 0o120_000 {
+        std::os::unix::fs::symlink(OsStr::from_bytes(&bytes), &beside).map_err(because("link", &beside))?;
+    } else {
+        files::write_durable(&beside, &bytes)?;
+        let mode = if entry.mode & 0o100 != 0 { 0o755 } else { 0o644 };
+        let set = std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode));
+        set.map_err(because("set the mode of", &beside))?;
     }
+    Ok(files::rename_new(&beside, file)?)
 }
 
-/// The paths by which two trees differ, as the second has them.
-fn diff(repo: &Repo, from: &Oid, to: &Oid) -> Result<BTreeMap<RelPath, Slot>> {
-    let out = repo.call(["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", &from.0, &to.0]).run()?;
-    let mut fields = out.split(|b| *b == 0);
-    let mut found = BTreeMap::new();
-    while let (Some(head), Some(path)) = (fields.next().filter(|f| !f.is_empty()), fields.next()) {
-        let words: Vec<&str> = std::str::from_utf8(head).unwrap_or_default().split(' ').collect();
-        let [_, mode, _, id, _] = words.as_slice() else { continue };
-        let slot = Oid::parse(id).filter(|_| *mode != "000000").map(|id| ((*mode).to_owned(), id));
-        found.insert(path.to_vec(), slot);
+/// Checks out what the index has and `without` does not name, where nothing stands.
+fn fill_from_index(repo: &Repo, admin: &Path, path: &Path, without: Option<&BTreeSet<Vec<u8>>>) -> Result<()> {
+    let listed = repo.call_in(path, admin, ["ls-files", "-z"]).run()?;
+    let mut names = Vec::new();
+    for p in listed.split(|b| *b == 0).filter(|p| !p.is_empty() && without.is_none_or(|w| !w.contains(*p))) {
+        names.extend(p);
+        names.push(0);
     }
-    Ok(found)
+    let args =
+        ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout-index", "--quiet", "-z", "--stdin"];
+    let call = Call::user_visible(path, args)
+        .env("GIT_DIR", admin)
+        .env("GIT_COMMON_DIR", &repo.common_dir)
+        .env("GIT_WORK_TREE", path)
+        .input(names);
+    // It ends with 1 where a file is there, or has no single version to take.
+    match call.output()?.status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => Err(Error::Object(format!("'{}' could not be filled again", path.display()))),
+    }
 }

@@ -11,7 +11,6 @@
 //! on attributes one of the two changes.
 
 pub mod answer;
-mod cache;
 pub mod check;
 mod judge;
 mod levels;
@@ -22,6 +21,7 @@ pub mod parties;
 pub mod summary;
 mod symbols;
 
+use super::cache::Cache;
 use super::inventory::in_parallel;
 use super::{Context, Result};
 use crate::git::objects::digest;
@@ -30,7 +30,6 @@ use crate::git::store::Store;
 use crate::git::tree;
 use crate::model::agent::Oid;
 use crate::model::overlap::{Pair, Pairs, Side, SideFacts, SideKind, same_group};
-use cache::Cache;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -82,7 +81,7 @@ impl<'c> Round<'c> {
     pub fn begin(ctx: &'c Context) -> Result<Round<'c>> {
         let store = Store::open(ctx.repo())?;
         let rules = store.rules()?;
-        let cache = Mutex::new(Cache::read(ctx.repo()));
+        let cache = Mutex::new(Cache::read(ctx.repo(), "overlap"));
         Ok(Round { ctx, store, known: Mutex::default(), until: None, cache, rules })
     }
 

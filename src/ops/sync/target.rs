@@ -7,7 +7,7 @@ use crate::model::agent::{AgentId, Oid};
 use crate::model::event::Kind;
 use crate::model::task::short_ref;
 use crate::ops::inventory::{Agent, Inventory};
-use crate::ops::{Context, Result, base, safe};
+use crate::ops::{Context, Result, base, landed};
 
 /// Where to.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) fn of(
     let mut open: Vec<&Agent> = Vec::new();
     for id in &a.task.after {
         match inv.agents.iter().find(|p| p.reg.id == *id) {
-            Some(p) if is_noted(inv, id) || safe::landed(ctx, inv, p)?.is_some() => {}
+            Some(p) if is_noted(inv, id) || landed::all(ctx, inv, &[p])?.iter().any(|l| l.commit().is_some()) => {}
             Some(p) => open.push(p),
             None if has_landed(ctx, inv, a, id, &base.onto)? => {}
             None => {

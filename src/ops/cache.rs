@@ -1,4 +1,4 @@
-//! What is known of pairs, on disk: unchanged pairs cost nothing. Expendable, and never believed without its digest.
+//! What is known of commits, on disk: what has not changed costs nothing. Expendable, and never believed without its digest.
 //!
 //! One file of lines `<key> <digest> <answer>`, read at once and replaced by one rename. The key is a digest of all that
 //! decides the answer, so an entry is never wrong, only no longer asked for; a line that does not match its own digest
@@ -16,7 +16,7 @@ const MOST: usize = 40_000;
 /// Nor more bytes.
 const LARGEST: usize = 16 << 20;
 
-/// The cache of one repository.
+/// One cache of a repository.
 #[derive(Debug)]
 pub(super) struct Cache {
     /// `None` where nothing of ours may be kept.
@@ -28,11 +28,11 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// Reads it; empty where it is missing or damaged.
-    pub(super) fn read(repo: &Repo) -> Cache {
+    /// Reads the one called `name`; empty where it is missing or damaged.
+    pub(super) fn read(repo: &Repo, name: &str) -> Cache {
         let agents = repo.agents_dir();
         // A reader in a repository that has no state of ours leaves none behind.
-        let path = agents.is_dir().then(|| agents.join("cache/overlap"));
+        let path = agents.is_dir().then(|| agents.join("cache").join(name));
         let bytes = path.as_ref().and_then(|p| files::read_limited(p, 2 * LARGEST as u64).ok().flatten());
         let text = String::from_utf8(bytes.unwrap_or_default()).unwrap_or_default();
         let line = |l: &str| l.split_once(' ').map(|(k, rest)| (k.to_owned(), rest.to_owned()));
