@@ -27,12 +27,15 @@ pub(super) fn part(command: &Command) -> Part {
         | Command::Land(_)
         | Command::Sync(_)
         | Command::Rm(_)
-        | Command::Clean(_)
         | Command::Restore(_)
         | Command::Undo(_) => Part::Looks,
-        Command::Status(_) | Command::Show(_) | Command::Report(_) | Command::Overlap(_) | Command::Wait(_) => {
-            Part::Shows
-        }
+        Command::Clean(args) if args.acts() => Part::Looks,
+        Command::Clean(_)
+        | Command::Status(_)
+        | Command::Show(_)
+        | Command::Report(_)
+        | Command::Overlap(_)
+        | Command::Wait(_) => Part::Shows,
         _ => Part::Silent,
     }
 }

@@ -162,8 +162,10 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
         min_age: loaded.settings.clean_min_age_s,
         ..remove::Options::default()
     };
-    let judged =
-        in_parallel(&open, |(a, _)| Ok(safe::facts_unasked(ctx, &inv, a, &options.throw_away).map_err(|e| e.words())))?;
+    let judged = in_parallel(&open, |(a, landing)| {
+        let facts = safe::facts_unasked(ctx, &inv, a, &options.throw_away, Some(landing.clone()));
+        Ok(facts.map_err(|e| e.words()))
+    })?;
     for ((a, landing), facts) in open.iter().zip(judged) {
         let name = &a.reg.name.0;
         let (zombie, reasons) = match &facts {

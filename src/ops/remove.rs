@@ -166,8 +166,10 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         // What a killed git of a run that is over left there is nobody's.
         unfinished::heal_after_run(ctx, &a.reg, record.ended.as_deref())?;
     }
-    let look = if options.unasked { safe::facts_unasked } else { safe::facts };
-    let facts = look(ctx, &inv, a, &options.throw_away)?;
+    let facts = match options.unasked {
+        true => safe::facts_unasked(ctx, &inv, a, &options.throw_away, None)?,
+        false => safe::facts(ctx, &inv, a, &options.throw_away)?,
+    };
     if options.unasked {
         let reasons = safe::kept(&facts, options.min_age);
         if !reasons.is_empty() {
@@ -290,7 +292,7 @@ fn judged_again(ctx: &Context, a: &Agent, options: &Options) -> Result<Vec<Strin
     let mut now = now.clone();
     now.reg.doing.clone_from(&a.reg.doing);
     now.record.clone_from(&a.record);
-    let mut facts = safe::facts_unasked(ctx, &inv, &now, &options.throw_away)?;
+    let mut facts = safe::facts_unasked(ctx, &inv, &now, &options.throw_away, None)?;
     facts.live = false;
     Ok(safe::kept(&facts, options.min_age))
 }

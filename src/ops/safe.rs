@@ -253,6 +253,25 @@ fn summary(paths: &[String]) -> String {
 
 /// Gathers the facts about one agent. What cannot be found out is said in the facts.
 pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -> Result<Facts> {
+    gather(ctx, inv, a, throw_away, None, Care::Always)
+}
+
+/// When a worktree is looked at as if everything there lied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Care {
+    Always,
+    /// Only where there is a reason to remove it: the rest stays anyway.
+    ForWhatMayGo,
+}
+
+fn gather(
+    ctx: &Context,
+    inv: &Inventory,
+    a: &Agent,
+    throw_away: &[String],
+    landing: Option<Landing>,
+    care: Care,
+) -> Result<Facts> {
     let mut f = Facts { adopted: a.task.origin == Origin::Adopt, live: a.run.is_alive()?, ..Facts::default() };
     if !f.live {
         super::identity::check_original(&a.run, &a.reg)?;
@@ -261,7 +280,10 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
     f.branch_gone = a.tip.is_none();
     f.fresh = !has_own_commit(ctx, inv, a);
     if !f.fresh {
-        f.landing = landed::all(ctx, inv, &[a])?.pop().unwrap_or_default();
+        f.landing = match landing {
+            Some(known) => known,
+            None => landed::all(ctx, inv, &[a])?.pop().unwrap_or_default(),
+        };
     }
     let Some(entry) = &a.entry else {
         f.missing = true;
@@ -295,20 +317,31 @@ pub fn facts(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -
         f.other_branch = Some(crate::model::task::short_ref(b).to_owned());
     }
     if !f.missing && f.broken_link.is_none() {
-        f.contains = contains(ctx, inv, entry);
-        match left_over(ctx, inv, entry, throw_away) {
+        let strict = care == Care::Always || reason(&f).is_some();
+        match left_over(ctx, inv, entry, throw_away, strict) {
             Ok(files) => f.left_over = files,
             Err(e) => f.unknown = Some(e.to_string()),
         }
+        if !strict {
+            return Ok(f);
+        }
+        f.contains = contains(ctx, inv, entry);
         f.visitors = process::standing_in(&entry.path).into_iter().map(|(id, _)| id).collect();
     }
     Ok(f)
 }
 
-/// The same with what matters where nobody asked for its removal. Slower: the whole tree is walked, and every process
-/// asked for its files, where nothing else keeps it.
-pub fn facts_unasked(ctx: &Context, inv: &Inventory, a: &Agent, throw_away: &[String]) -> Result<Facts> {
-    let mut f = facts(ctx, inv, a, throw_away)?;
+/// The same with what matters where nobody asked for its removal; `landing`: where that is known. Where there is a reason
+/// and nothing keeps it, the whole tree is walked and every process asked for its files; where there is none, git's own
+/// short look is enough to tell what is left over.
+pub fn facts_unasked(
+    ctx: &Context,
+    inv: &Inventory,
+    a: &Agent,
+    throw_away: &[String],
+    landing: Option<Landing>,
+) -> Result<Facts> {
+    let mut f = gather(ctx, inv, a, throw_away, landing, Care::ForWhatMayGo)?;
     f.unsettled = match a.state() {
         Some(state) if !state.is_final() => Some(format!("it is {}", state.word())),
         _ if a.reg.doing.is_some() => Some("something was begun with it and not finished".to_owned()),
@@ -390,7 +423,13 @@ fn contains(ctx: &Context, inv: &Inventory, entry: &worktree::Entry) -> Option<S
 
 /// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours
 /// aside. Asked of git in the sterile dir with nothing hidden.
-fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away: &[String]) -> Result<Vec<String>> {
+fn left_over(
+    ctx: &Context,
+    inv: &Inventory,
+    entry: &worktree::Entry,
+    throw_away: &[String],
+    strict: bool,
+) -> Result<Vec<String>> {
     let head = match &entry.head {
         // A branch that is gone: what was checked out last.
         worktree::Head::Branch(b) => inv.refs.get(b).cloned().or_else(|| last_checked_out(entry)),
@@ -398,7 +437,11 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
         worktree::Head::Unknown => None,
     };
     let place = Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() };
-    let changes = sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?;
+    let changes = if strict {
+        sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?
+    } else {
+        status::changes(ctx.repo(), &ctx.state.objects, &place)?
+    };
     let phantoms = endings::phantoms(ctx.repo(), &place, &changes.modified)?;
     let patterns = patterns(throw_away);
     let manifest = super::identity::manifest(entry);
@@ -408,6 +451,9 @@ fn left_over(ctx: &Context, inv: &Inventory, entry: &worktree::Entry, throw_away
     });
     let mut out: Vec<String> =
         changes.modified.difference(&phantoms).chain(&changes.conflicted).chain(untracked).map(|p| show(p)).collect();
+    if !strict {
+        return Ok(out);
+    }
     for (path, id) in status::hidden(ctx.repo(), &place)? {
         let file = entry.path.join(OsStr::from_bytes(&path));
         let differs = std::fs::symlink_metadata(&file).is_ok() && !ctx.state.objects.is_blob_of_file(&id, &file);

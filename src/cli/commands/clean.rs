@@ -27,6 +27,13 @@ pub struct Args {
     json: bool,
 }
 
+impl Args {
+    /// Whether anything is to happen.
+    pub fn acts(&self) -> bool {
+        !self.dry_run
+    }
+}
+
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
