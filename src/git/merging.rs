@@ -8,11 +8,12 @@ use super::command::Call;
 use super::locks::Mark;
 use super::objects::Objects;
 use super::repo::Repo;
-use super::{Error, Result, status, worktree};
+use super::{Error, Result, refs, status, worktree};
 use crate::model::agent::Oid;
 use crate::model::meet::{ChangeSet, Delta, Entry};
+use crate::model::text::safe_path;
 use crate::runtime::files::{self, because};
-use crate::runtime::process;
+use crate::runtime::{clock, process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -43,6 +44,11 @@ pub enum How<'a> {
 }
 
 impl At {
+    /// A linked worktree that has `branch` checked out.
+    pub fn of(entry: &worktree::Entry, branch: &str) -> At {
+        At { path: entry.path.clone(), admin: entry.admin.clone(), branch: branch.to_owned(), mark: None }
+    }
+
     /// A call as the user would make it there. The main worktree is found as git finds it, so that hooks see what they
     /// always see; in any other nothing inside decides which repository is meant.
     fn call(&self, repo: &Repo, args: &[&str]) -> Call {
@@ -181,7 +187,8 @@ impl At {
 
     /// Puts back what a merge that `changes` something left there without coming to its end. `keep`: what was dirty before.
     /// `insist`: it was begun by this very command, so that whatever is staged is the merge's; else only what is exactly
-    /// the merge's is touched, and anything else is an error.
+    /// the merge's is touched, and anything else is an error. What a hook (or somebody, meanwhile) made of the merge's
+    /// files goes back too, and is kept in the commit that comes out.
     pub fn back(
         &self,
         repo: &Repo,
@@ -190,18 +197,33 @@ impl At {
         changes: &ChangeSet,
         keep: &BTreeSet<Vec<u8>>,
         insist: bool,
-    ) -> Result<()> {
+    ) -> Result<Option<Oid>> {
         let squash = self.admin.join("SQUASH_MSG");
+        let mut aside = None;
         match self.index(repo, changes)? {
             Index::Before => {}
-            Index::After => {
-                self.index_back(repo, changes)?;
+            index if insist => {
+                aside = self.put_aside(repo, old, changes, index == Index::Other)?;
+                // What is staged beside the merge stays; where that cannot be told apart, git decides.
+                if self.index_back(repo, changes).is_err() {
+                    let reset = self.neutral(repo, &["reset", "--quiet", "--merge", &old.0]);
+                    self.change(repo, reset, "reset --merge").1?;
+                }
                 let _ = std::fs::remove_file(&squash);
             }
-            Index::Other if insist => {
-                let (_, result) =
-                    self.change(repo, self.neutral(repo, &["reset", "--quiet", "--merge", &old.0]), "reset --merge");
-                result?;
+            Index::After => {
+                let changed = self.not_as_staged(repo, changes)?;
+                if !changed.is_empty() {
+                    let shown: Vec<String> = changed.iter().map(|p| format!("'{}'", safe_path(p))).collect();
+                    return Err(Error::Damaged {
+                        what: format!("the merge in '{}'", self.path.display()),
+                        why: format!(
+                            "changed there since: {}; 'git commit' keeps it, 'git restore' gives it up",
+                            shown.join(", ")
+                        ),
+                    });
+                }
+                self.index_back(repo, changes)?;
                 let _ = std::fs::remove_file(&squash);
             }
             Index::Other => {
@@ -214,7 +236,54 @@ impl At {
         if self.admin.join("MERGE_HEAD").exists() {
             self.change(repo, self.neutral(repo, &["merge", "--quit"]), "merge --quit").1?;
         }
-        self.files_back(repo, objects, changes, keep)
+        self.files_back(repo, objects, changes, keep)?;
+        Ok(aside)
+    }
+
+    /// Those of `changes` whose file is not as it is staged.
+    fn not_as_staged(&self, repo: &Repo, changes: &ChangeSet) -> Result<Vec<Vec<u8>>> {
+        self.neutral(repo, &["update-index", "-q", "--refresh"]).output()?;
+        let out =
+            self.neutral(repo, &["diff-files", "--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]).run()?;
+        let mut all: Vec<Vec<u8>> =
+            out.split(|b| *b == 0).filter(|p| changes.files.contains_key(*p)).map(<[u8]>::to_vec).collect();
+        all.dedup();
+        Ok(all)
+    }
+
+    /// A commit of the files of `changes` as they are, and those files as they are staged; nothing where they are already
+    /// and `staged` does not say that what is staged is to be kept as well.
+    fn put_aside(&self, repo: &Repo, old: &Oid, changes: &ChangeSet, staged: bool) -> Result<Option<Oid>> {
+        let changed = self.not_as_staged(repo, changes)?;
+        if changed.is_empty() && !staged {
+            return Ok(None);
+        }
+        let copy = files::temporary_beside(&repo.agents_dir().join("index"));
+        let index = self.admin.join("index");
+        std::fs::copy(&index, &copy).map_err(because("copy", &index))?;
+        let on_copy = |args: &[&str]| self.neutral(repo, args).env("GIT_INDEX_FILE", &copy);
+        let list: Vec<u8> = changed.iter().flat_map(|p| p.iter().copied().chain([0])).collect();
+        let commit = (|| {
+            on_copy(&["update-index", "--add", "--remove", "-z", "--stdin"]).input(list.clone()).run()?;
+            let tree = on_copy(&["write-tree"]).text()?;
+            let mut call =
+                self.neutral(repo, &["commit-tree", "-p", &old.0, "-m", "What was there when it did not land", &tree]);
+            for (name, value) in [("NAME", "git-agents"), ("EMAIL", "git-agents@localhost")] {
+                call = call.env(&format!("GIT_AUTHOR_{name}"), value).env(&format!("GIT_COMMITTER_{name}"), value);
+            }
+            let id = call.text()?;
+            Oid::parse(&id).ok_or_else(|| Error::Object(format!("'{id}' is no commit")))
+        })();
+        let _ = std::fs::remove_file(&copy);
+        let commit = commit?;
+        let reference =
+            format!("refs/agents/removed/{}-landing-{}", clock::compact().to_lowercase(), clock::random_hex(4));
+        refs::update_ours(repo, &reference, &commit, None)?;
+        refs::sync(repo, &reference)?;
+        let call = self.neutral(repo, &["checkout-index", "--force", "-u", "-z", "--stdin"]).input(list);
+        // One that is not resolved is in the way of that, and not of git's own reset.
+        let _ = self.change(repo, call, "checkout-index");
+        Ok(Some(commit))
     }
 
     /// How the index has the paths of `changes`.
@@ -272,7 +341,13 @@ impl At {
     }
 
     /// Files that a killed git had begun to write, where the index still has what was before.
-    fn files_back(&self, repo: &Repo, objects: &Objects, changes: &ChangeSet, keep: &BTreeSet<Vec<u8>>) -> Result<()> {
+    pub fn files_back(
+        &self,
+        repo: &Repo,
+        objects: &Objects,
+        changes: &ChangeSet,
+        keep: &BTreeSet<Vec<u8>>,
+    ) -> Result<()> {
         let out =
             self.neutral(repo, &["diff-files", "--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]).run()?;
         let differs: BTreeSet<&[u8]> = out.split(|b| *b == 0).collect();

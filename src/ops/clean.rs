@@ -27,6 +27,8 @@ pub struct How {
     pub only: Option<Vec<String>>,
     /// Everybody that stays is looked at too, to say why.
     pub explain: bool,
+    /// Nobody asked: what somebody has restored stays.
+    pub by_itself: bool,
 }
 
 /// `clean --json`.
@@ -159,6 +161,7 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
         throw_away: [loaded.settings.throw_away.clone(), approved].concat(),
         capture_max_file: loaded.settings.capture_max_file,
         unasked: true,
+        by_itself: how.by_itself,
         min_age: loaded.settings.clean_min_age_s,
         ..remove::Options::default()
     };
@@ -169,7 +172,7 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
     for ((a, landing), facts) in open.iter().zip(judged) {
         let name = &a.reg.name.0;
         let (zombie, reasons) = match &facts {
-            Ok(f) => (zombie(f), safe::kept(f, options.min_age)),
+            Ok(f) => (zombie(f), remove::kept(ctx, &inv, a, f, &options)),
             Err(why) => (None, vec![format!("it cannot be judged: {why}")]),
         };
         let reason = match (zombie, reasons.is_empty()) {

@@ -219,7 +219,7 @@ pub fn work(ctx: &Context) -> Result<()> {
             let changed = executable::changed(ctx)?;
             let mut lines = Vec::new();
             if changed.is_empty() {
-                let done = clean::pass(ctx, &clean::How::default());
+                let done = clean::pass(ctx, &clean::How { by_itself: true, ..clean::How::default() });
                 lines = done.map(|d| d.lines()).unwrap_or_default();
                 lines.extend(follow(ctx).unwrap_or_default());
             } else {

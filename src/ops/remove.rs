@@ -92,6 +92,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Nobody asked for this one: it goes only where that is safe.
     pub unasked: bool,
+    /// Nor was anything else asked for: what somebody has restored stays.
+    pub by_itself: bool,
     /// Seconds an unasked one must have been quiet; see [`safe::kept`].
     pub min_age: Option<u64>,
 }
@@ -171,7 +173,7 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         false => safe::facts(ctx, &inv, a, &options.throw_away)?,
     };
     if options.unasked {
-        let reasons = safe::kept(&facts, options.min_age);
+        let reasons = kept(ctx, &inv, a, &facts, options);
         if !reasons.is_empty() {
             return Ok(Outcome::Kept { reasons });
         }
@@ -225,6 +227,26 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         why => vec![why.unwrap_or_else(|| "it moved, or is in use".to_owned())],
     };
     Ok(outcome(branch_deleted, because, pending))
+}
+
+/// Everything that keeps an agent whose removal nobody asked for; see [`safe::kept`].
+pub(super) fn kept(ctx: &Context, inv: &Inventory, a: &Agent, facts: &safe::Facts, options: &Options) -> Vec<String> {
+    let mut out = safe::kept(facts, options.min_age);
+    if options.by_itself && was_restored(ctx, inv, a, facts).unwrap_or(true) {
+        out.push("it was restored; 'git agents clean' takes it away".to_owned());
+    }
+    out
+}
+
+/// Whether somebody brought it back as it is now, with everything that speaks for its removal true already then.
+fn was_restored(ctx: &Context, inv: &Inventory, a: &Agent, facts: &safe::Facts) -> Result<bool> {
+    let Some(restored) = inv.journal.get(&a.reg.id).and_then(|j| j.last(&Kind::Restored)) else { return Ok(false) };
+    if restored.text("tip") != a.tip.as_ref().map(|t| t.0.as_str()) {
+        return Ok(false);
+    }
+    let Some(landed) = facts.landing.commit() else { return Ok(true) };
+    let landed = ctx.state.objects.commit(landed)?.map(|c| c.time);
+    Ok(landed.zip(clock::parse(&restored.at)).is_none_or(|(landed, restored)| landed <= restored.as_second()))
 }
 
 /// Waits a moment for a git that is at work in the worktree of `name`, before any lock of ours is taken.

@@ -12,11 +12,13 @@ use super::safe::{self, Facts};
 use super::trial::{Trial, rebase_trial};
 use super::{Context, Error, Result, identity, repair, unfinished};
 use crate::git::status::{self, Place};
-use crate::git::{endings, sterile, worktree};
+use crate::git::{endings, merging, sterile, worktree};
 use crate::model::agent::{Oid, Origin, RunState};
 use crate::model::task::short_ref;
 use crate::model::text::{safe_line, safe_path, shell_word};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 pub(super) use step::{finish_cut_short, is_under_way};
 use target::Target;
 
@@ -157,6 +159,9 @@ pub fn sync(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         let why = format!("everything on '{name}' is in '{}' already", target.on);
         return Ok(Outcome::Kept(Kept::new(why, format!("git agents rm {}", shell_word(name)))));
     }
+    if let Some(kept) = in_the_way(&round, a, &entry, &tip, &target.onto, &result)? {
+        return Ok(Outcome::Kept(kept));
+    }
     let place = Place { worktree: &entry.path, admin: &entry.admin, head: Some(&tip) };
     let work = uncommitted(ctx, &place)?;
     if options.carry
@@ -291,6 +296,39 @@ fn uncommitted(ctx: &Context, place: &Place<'_>) -> Result<BTreeSet<Vec<u8>>> {
     Ok(changes.all().filter(|p| !phantoms.contains(*p)).cloned().collect())
 }
 
+/// Files that git does not know, where any step from `tip` over `onto` to `result` puts something: git overwrites ignored
+/// ones without a word, and takes away what a later commit does not have any more.
+fn in_the_way(
+    round: &Round<'_>,
+    a: &Agent,
+    entry: &worktree::Entry,
+    tip: &Oid,
+    onto: &Oid,
+    result: &Oid,
+) -> Result<Option<Kept>> {
+    let at = merging::At::of(entry, &a.reg.branch);
+    let last = round.changes(tip, result)?;
+    let mut files: BTreeSet<Vec<u8>> = round.in_the_way(&at, &last).into_iter().collect();
+    let mut step = result.clone();
+    while step != *onto {
+        let Some(before) = round.parent(&step)? else { break };
+        step = before;
+        let changes = round.changes(tip, &step)?;
+        files.extend(round.in_the_way(&at, &changes));
+        // What is there for a moment only would be gone afterwards, whatever is in the file.
+        let made = changes.files.iter().filter(|(_, d)| d.old.is_none() && d.new.is_some()).map(|(p, _)| p);
+        let is_there =
+            |p: &&Vec<u8>| entry.path.join(OsStr::from_bytes(p)).symlink_metadata().is_ok_and(|m| !m.is_dir());
+        files.extend(made.filter(|p| !last.files.contains_key(*p)).filter(is_there).cloned());
+    }
+    Ok((!files.is_empty()).then(|| {
+        let name = &a.reg.name;
+        let shown = some(&files.iter().map(|p| safe_path(p)).collect::<Vec<_>>());
+        let why = format!("untracked or ignored in '{}' and in the way of '{name}': {shown}", entry.path.display());
+        Kept::new(why, "move them away first")
+    }))
+}
+
 /// Why uncommitted work cannot be put back as it is once the branch has moved.
 fn cannot_go_along(
     ctx: &Context,
@@ -307,8 +345,7 @@ fn cannot_go_along(
     }
     let hidden = status::hidden(ctx.repo(), place)?;
     let differs = |(path, id): &&(Vec<u8>, Oid)| {
-        use std::os::unix::ffi::OsStrExt as _;
-        let file = place.worktree.join(std::ffi::OsStr::from_bytes(path));
+        let file = place.worktree.join(OsStr::from_bytes(path));
         file.symlink_metadata().is_ok() && !ctx.state.objects.is_blob_of_file(id, &file)
     };
     let hidden: Vec<&Vec<u8>> = hidden.iter().filter(differs).map(|(p, _)| p).collect();

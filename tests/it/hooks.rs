@@ -252,6 +252,33 @@ fn what_was_merged_goes_by_itself_and_the_next_command_says_so() {
 }
 
 #[test]
+fn what_somebody_restored_was_taken_away_at_once_again() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let landed = commit_in(&repo, "landed", "landed.txt", "x");
+    repo.git(&["merge", "--quiet", "--no-ff", "-m", "In", "landed"]);
+    let work = || {
+        let mut worker = env.command("git-agents", repo.path());
+        worker.args(["hook-worker", ".git"]);
+        crate::support::env::run(worker, b"").ok();
+    };
+    work();
+    assert!(!landed.exists());
+    repo.agents(&["restore", "landed"]).ok();
+    work();
+    assert!(landed.join("landed.txt").exists());
+    // With something new, or asked for, it goes as any other.
+    let tried = repo.agents(&["clean", "--dry-run"]).ok();
+    assert!(tried.to_string().contains("'landed' would be moved"), "{tried}");
+    std::fs::write(landed.join("more.txt"), "more").unwrap();
+    let at = Repo::at(&env, landed.clone());
+    at.commit("More");
+    repo.git(&["merge", "--quiet", "--no-ff", "-m", "In", "landed"]);
+    work();
+    assert!(!landed.exists());
+}
+
+#[test]
 fn a_base_that_moved_without_a_hook_is_said_once_by_the_next_command_that_writes() {
     let env = Env::new();
     let repo = env.repo("x");

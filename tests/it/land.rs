@@ -640,3 +640,64 @@ pub fn two_sides(repo: &Repo<'_>) {
     repo.git(&["add", "src/a.txt"]);
     repo.git(&["commit", "--quiet", "-m", "Moved"]);
 }
+
+#[test]
+fn a_hook_that_formats_and_says_no_left_a_landing_that_nothing_ended() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    agent(&repo, "k", "src/b.txt", "one\n");
+    repo.write("README.md", "# Dirty\n");
+    let (before, main) = (status(&repo), repo.tip("HEAD"));
+    for (style, hook) in [("--merge", "pre-merge-commit"), ("--squash", "pre-commit")] {
+        for stage in ["", "git add src/b.txt"] {
+            let path = repo.join(".git/hooks").join(hook);
+            env.script_at(&path, &format!("#!/bin/sh\necho formatted >>src/b.txt\n{stage}\nexit 1\n"));
+            let out = repo.agents(&["land", style, "k"]).code(128);
+            assert!(out.stderr.contains("'k' did not land"), "{out}");
+            untouched(&repo, &before, &main);
+            let kept = out.stderr.split("is kept: git show ").nth(1).unwrap();
+            let kept = kept.split_whitespace().next().unwrap();
+            assert_eq!(repo.git(&["show", &format!("{kept}:src/b.txt")]), "one\nformatted");
+            assert!(repo.git(&["for-each-ref", "--contains", kept]).contains("refs/agents/removed/"));
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    repo.agents(&["land", "k"]).ok();
+    repo_invariants(&repo);
+}
+
+#[test]
+fn what_somebody_staged_while_a_hook_ran_was_thrown_away() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    agent(&repo, "k", "src/b.txt", "one\n");
+    let main = repo.tip("HEAD");
+    for (style, hook) in [("--merge", "pre-merge-commit"), ("--squash", "pre-commit")] {
+        let path = repo.join(".git/hooks").join(hook);
+        let script = "echo mine >mine.txt\necho mine >README.md\necho formatted >src/b.txt\ngit add -A\nexit 1";
+        env.script_at(&path, &format!("#!/bin/sh\n{script}\n"));
+        repo.agents(&["land", style, "k"]).code(128);
+        assert_eq!(status(&repo), "M  README.md\nA  mine.txt");
+        assert_eq!((repo.read("mine.txt"), repo.tip("HEAD")), ("mine\n".into(), main.clone()));
+        std::fs::remove_file(path).unwrap();
+        repo.git(&["reset", "--quiet", "--hard"]);
+    }
+    repo.agents(&["land", "k"]).ok();
+}
+
+#[test]
+fn a_base_that_is_checked_out_twice_looked_taken_back_in_one_of_them() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    agent(&repo, "k", "k.txt", "k\n");
+    let second = env.root().join("second");
+    repo.git(&["worktree", "add", "--quiet", "--force", second.to_str().unwrap(), "main"]);
+    let (before, main) = (status(&repo), repo.tip("HEAD"));
+    for style in ["--merge", "--squash", "--rebase", "--ff-only"] {
+        let out = repo.agents(&["land", style, "k"]).code(1);
+        assert!(out.stderr.contains("'main' is checked out twice"), "{out}");
+        untouched(&repo, &before, &main);
+    }
+    repo.git(&["-C", second.to_str().unwrap(), "switch", "--quiet", "--detach"]);
+    repo.agents(&["land", "k"]).ok();
+}

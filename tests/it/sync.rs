@@ -564,3 +564,61 @@ fn two_at_once_rebased_it_twice() {
     crate::support::repo_invariants(&repo);
     assert_eq!(events(&repo).iter().filter(|e| e.contains("\"kind\":\"synced\"")).count(), 1);
 }
+
+#[test]
+fn a_rebase_overwrote_ignored_files_without_a_word() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = with_commit(&repo, "one", "made.txt", "made\n");
+    // One that came and went on the branch stands in the way of the step between.
+    at.write("went.secret", "mine\n");
+    at.git(&["add", "--force", "went.secret"]);
+    at.commit("A key");
+    at.git(&["rm", "--quiet", "--cached", "went.secret"]);
+    at.commit("No key");
+    base_moves(&repo, "other.txt", "x\n");
+    for how in [&["sync", "one"][..], &["sync", "one", "--carry"], &["land", "--rebase", "one"]] {
+        let out = repo.agents(how).code(1);
+        assert!(out.stderr.contains("in the way of 'one': went.secret"), "{out}");
+        assert_eq!(at.read("went.secret"), "mine\n");
+    }
+    std::fs::remove_file(at.join("went.secret")).unwrap();
+    repo.agents(&["sync", "one"]).ok();
+    at.write("came.secret", "mine, and nowhere else\n");
+    repo.write("came.secret", "of the base\n");
+    repo.git(&["add", "--force", "came.secret"]);
+    repo.commit("The base has it now");
+    is_kept(&repo, &at, "one", &[], &["in the way of 'one': came.secret"]);
+    // What is the same already is in nobody's way.
+    at.write("came.secret", "of the base\n");
+    repo.agents(&["sync", "one"]).ok();
+    assert_eq!(at.tip("HEAD~3"), repo.tip("main"));
+}
+
+#[test]
+fn a_rebase_that_could_not_check_out_left_half_of_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = with_commit(&repo, "one", "made.txt", "made\n");
+    let carried = with_commit(&repo, "two", "two.txt", "two\n");
+    carried.write("README.md", "# Not committed\n");
+    carried.write("untracked.txt", "neither\n");
+    repo.git(&["config", "filter.breaks.clean", "cat"]);
+    repo.git(&["config", "filter.breaks.smudge", "cat"]);
+    repo.git(&["config", "filter.breaks.required", "true"]);
+    repo.write("a-new.txt", "of the base\n");
+    repo.write(".gitattributes", "*.dat filter=breaks\n");
+    base_moves(&repo, "z.dat", "x\n");
+    repo.git(&["config", "filter.breaks.smudge", "false"]);
+    for (at, args) in [(&at, &["sync", "one"][..]), (&carried, &["sync", "two", "--carry"])] {
+        let before = (at.tip("HEAD"), at.git(&["status", "--porcelain"]), content(at.path()));
+        let out = repo.agents(args).code(128);
+        assert!(out.stderr.contains("could not be rebased"), "{out}");
+        assert_eq!((at.tip("HEAD"), at.git(&["status", "--porcelain"]), content(at.path())), before, "{out}");
+        crate::support::repo_invariants(&repo);
+    }
+    repo.git(&["config", "filter.breaks.smudge", "cat"]);
+    repo.agents(&["sync", "one"]).ok();
+    repo.agents(&["sync", "two", "--carry"]).ok();
+    assert_eq!((at.read("z.dat"), carried.read("README.md")), ("x\n".into(), "# Not committed\n".into()));
+}

@@ -43,7 +43,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let answer = if args.caches {
         clean::caches(&ctx, args.dry_run)?
     } else {
-        clean::pass(&ctx, &How { dry_run: args.dry_run, explain: true, only: None })?
+        clean::pass(&ctx, &How { dry_run: args.dry_run, explain: true, ..How::default() })?
     };
     if !args.dry_run {
         match expire::run(&ctx) {

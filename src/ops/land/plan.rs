@@ -140,6 +140,12 @@ pub(super) fn place_of_base(ctx: &Context, inv: &Inventory, a: &Agent) -> Result
     }
     for e in inv.worktrees.iter().filter(|e| e.head == has_it) {
         let path = e.path.display();
+        if let Some(first) = &found {
+            // git moves the branch under the second one, which then looks as if all of it were to be taken back.
+            let why = format!("'{short}' is checked out twice, at '{}' and '{path}'", first.path.display());
+            let hint = "'git switch --detach' in one of them";
+            return Ok(Err(Why::new(why, Some(hint.into()))));
+        }
         match e.link() {
             Link::Good => {}
             Link::Missing => {
@@ -160,7 +166,7 @@ pub(super) fn place_of_base(ctx: &Context, inv: &Inventory, a: &Agent) -> Result
             let why = format!("'{}' is running on '{short}', the base of '{}'", owner.reg.name, a.reg.name);
             return Ok(Err(Why::new(why, Some(format!("git agents wait {}", owner.reg.name.typed())))));
         }
-        found = found.or_else(|| Some(at(&e.path, &e.admin)));
+        found = Some(at(&e.path, &e.admin));
     }
     if let Some(at) = &found
         && let Some(op) = at.operation()

@@ -166,7 +166,10 @@ impl Landing<'_> {
             Ok(()) => format!("git said that it merged, and '{}' is where it was", self.base()),
         };
         if let Some(at) = self.at.as_ref().filter(|_| now.as_ref() == Some(&self.old)) {
-            at.back(ctx.repo(), self.store.objects(), &self.old, &self.changes, &before, true)?;
+            let aside = at.back(ctx.repo(), self.store.objects(), &self.old, &self.changes, &before, true)?;
+            if let Some(aside) = aside {
+                words += &format!("; what its files had become by then is kept: git show {:.12}", aside.0);
+            }
             if at.operation().is_some() || at.dirty(ctx.repo(), &ctx.state.objects, &self.old)? != before {
                 words += &format!("; 'git -C {} status' shows what is left of it", at.path.display());
             }

@@ -2,8 +2,10 @@
 
 use super::Round;
 use crate::git::merge::{self, Merge};
+use crate::git::merging::At;
 use crate::git::objects::Commit;
 use crate::model::agent::Oid;
+use crate::model::meet::ChangeSet;
 use crate::model::overlap::{Pair, Side, SideKind, Step, landing_order, same_group};
 use crate::ops::{Error, Result};
 
@@ -122,6 +124,21 @@ impl Round<'_> {
     /// Paths that differ between two commits, of the repository or of the round.
     pub(in crate::ops) fn changed_paths(&self, from: &Oid, to: &Oid) -> Result<Vec<Vec<u8>>> {
         Ok(self.store.objects().changed_paths(from, to)?)
+    }
+
+    /// The same with what is there.
+    pub(in crate::ops) fn changes(&self, from: &Oid, to: &Oid) -> Result<ChangeSet> {
+        Ok(crate::git::changes::between(self.store.objects(), from, to)?)
+    }
+
+    /// The first parent of a commit, of the repository or of the round.
+    pub(in crate::ops) fn parent(&self, commit: &Oid) -> Result<Option<Oid>> {
+        Ok(self.read_commit(commit)?.parents.into_iter().next())
+    }
+
+    /// See [`At::in_the_way`].
+    pub(in crate::ops) fn in_the_way(&self, at: &At, changes: &ChangeSet) -> Vec<Vec<u8>> {
+        at.in_the_way(self.store.objects(), changes)
     }
 
     fn read_commit(&self, id: &Oid) -> Result<Commit> {

@@ -8,6 +8,7 @@
 
 use super::{Kept, Options, Outcome, Plan, uncommitted};
 use crate::git::capture::{self, Work};
+use crate::git::merging::At;
 use crate::git::rebase::Tree;
 use crate::git::state::{Held, Registration, event_with_id};
 use crate::git::status::Place;
@@ -20,6 +21,7 @@ use crate::ops::record::RunDir;
 use crate::ops::{Context, Error, Result, identity, trial};
 use crate::runtime::{clock, files, lock::Lock};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -233,6 +235,9 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
             clear(ctx, reg, entry, step, &target)?;
         }
     }
+    if !half && side == Side::Old {
+        checkout_back(ctx, reg, &now, step, came)?;
+    }
     if step.carries
         && let Some(commit) = refs::read(ctx.repo(), &step.kept)?
     {
@@ -251,6 +256,21 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         return Ok(Side::Elsewhere);
     }
     Ok(side)
+}
+
+/// Where git cannot check out what the branch goes on (a full disk, a file that cannot be replaced), it says so, forgets
+/// its rebase and leaves what it had begun to write and to delete.
+fn checkout_back(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step: &Step, came: Came) -> Result<()> {
+    let objects = &ctx.state.objects;
+    let changes = git::changes::between(objects, &step.tip, &step.onto)?;
+    let place = Place { worktree: &entry.path, admin: &entry.admin, head: Some(&step.tip) };
+    if !uncommitted(ctx, &place)?.iter().any(|p| changes.files.contains_key(p)) {
+        return Ok(());
+    }
+    if came == Came::Later {
+        put_aside(ctx, reg, entry, step)?;
+    }
+    Ok(At::of(entry, &reg.branch).files_back(ctx.repo(), objects, &changes, &BTreeSet::new())?)
 }
 
 fn gone(reg: &Registration) -> Error {
