@@ -48,7 +48,18 @@ impl Mark {
 
     /// What a checkout or a rebase in the worktree with the admin directory `admin` may lock.
     pub fn of_worktree(repo: &Repo, admin: &Path, branch: &str) -> Mark {
-        let of_tree = ["index", "HEAD", "ORIG_HEAD", "AUTO_MERGE", "REBASE_HEAD", "CHERRY_PICK_HEAD"];
+        let of_tree = [
+            "index",
+            "HEAD",
+            "ORIG_HEAD",
+            "AUTO_MERGE",
+            "REBASE_HEAD",
+            "CHERRY_PICK_HEAD",
+            "REVERT_HEAD",
+            "MERGE_HEAD",
+            "MERGE_MSG",
+            "SQUASH_MSG",
+        ];
         let mut locks: Vec<PathBuf> = of_tree.iter().map(|l| admin.join(format!("{l}.lock"))).collect();
         locks.extend([format!("{branch}.lock"), "packed-refs.lock".to_owned()].map(|l| repo.common_dir.join(l)));
         Mark::set(repo, locks)

@@ -100,6 +100,16 @@ impl Tree<'_> {
         Oid::parse(String::from_utf8_lossy(&text).trim())
     }
 
+    /// Index and files of `paths` as in `tip`.
+    pub fn take(&self, tip: &Oid, paths: &[Vec<u8>]) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let args = ["checkout", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", &tip.0];
+        let before = [NO_HOOKS, &["--literal-pathspecs"]].concat();
+        self.marked(self.call(&before, &args).input(paths.join(&0)))
+    }
+
     /// The branch checked out again, index and tracked files as in `tip`, where it stands. Untracked files stay.
     pub fn reset(&self, tip: &Oid) -> Result<()> {
         if super::worktree::head(self.repo, &self.entry.admin) != super::worktree::Head::Branch(self.branch.to_owned())

@@ -17,6 +17,9 @@ pub struct Verdict {
     /// Its exit code.
     #[serde(default)]
     pub exit_code: Option<i32>,
+    /// The tests that failed, where the output names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failing: Vec<String>,
     /// How long it took.
     pub seconds: u64,
 }
@@ -44,7 +47,15 @@ mod tests {
 
     fn verdict(digest: &str, passed: bool) -> Verdict {
         let (at, command) = ("2026-01-01T00:00:00Z".into(), "make test".into());
-        Verdict { at, digest: digest.into(), command, passed, exit_code: Some(i32::from(!passed)), seconds: 3 }
+        Verdict {
+            at,
+            digest: digest.into(),
+            command,
+            passed,
+            exit_code: Some(i32::from(!passed)),
+            failing: Vec::new(),
+            seconds: 3,
+        }
     }
 
     #[test]

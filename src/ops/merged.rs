@@ -49,6 +49,8 @@ pub struct MergedTests {
     pub reason: Option<String>,
     /// The first branch with which it does not pass; without it, it does.
     pub breaks_after: Option<Name>,
+    /// The tests that fail then and not on the base alone, where the output names them.
+    pub newly_failing: Vec<String>,
     /// Whether the base alone passes; `null` where nobody had to ask.
     pub base_passed: Option<bool>,
     /// What was printed, of the run that tells most.
@@ -148,6 +150,7 @@ impl Bisection<'_, '_> {
             exit_code: whole.exit_code,
             reason: whole.reason.clone(),
             breaks_after: None,
+            newly_failing: Vec::new(),
             base_passed: None,
             log: None,
             duration_s: whole.seconds,
@@ -157,24 +160,31 @@ impl Bisection<'_, '_> {
         if worst.passed == Some(false) {
             let alone = if all == 0 { worst.clone() } else { self.test(0)? };
             out.base_passed = alone.passed;
-            match alone.passed {
-                Some(true) => {
-                    let (mut passes, mut fails) = (0, all);
-                    while fails - passes > 1 {
-                        let middle = passes + (fails - passes) / 2;
-                        let tested = self.test(middle)?;
-                        match tested.passed {
-                            Some(true) => passes = middle,
-                            Some(false) => (fails, worst) = (middle, tested),
-                            None => break,
-                        }
-                    }
-                    if fails - passes == 1 {
-                        out.breaks_after = Some(self.chain.landed[passes].name.clone());
+            // On a base that is broken already only what is broken beside that counts, and only where it has a name.
+            let news = |t: &Tested| -> Vec<String> {
+                t.failing.iter().filter(|n| !alone.failing.contains(n)).cloned().collect()
+            };
+            let breaks = |t: &Tested| match alone.passed {
+                Some(true) => t.passed.map(|passed| !passed),
+                _ => t.passed.map(|passed| !passed && !alone.failing.is_empty() && !news(t).is_empty()),
+            };
+            if alone.passed.is_some() && breaks(&worst) == Some(true) {
+                let (mut sound, mut broken) = (0, all);
+                while broken - sound > 1 {
+                    let middle = sound + (broken - sound) / 2;
+                    let tested = self.test(middle)?;
+                    match breaks(&tested) {
+                        Some(false) => sound = middle,
+                        Some(true) => (broken, worst) = (middle, tested),
+                        None => break,
                     }
                 }
-                Some(false) => worst = alone,
-                None => {}
+                if broken - sound == 1 {
+                    out.breaks_after = Some(self.chain.landed[sound].name.clone());
+                }
+                out.newly_failing = news(&worst);
+            } else if alone.passed == Some(false) {
+                worst = alone;
             }
         }
         out.log = worst.log.as_deref().map(JsonPath::from);

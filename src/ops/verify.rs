@@ -15,6 +15,7 @@ use super::{Context, Error, Loaded, Result, base};
 use crate::config::{ApprovedPlan, CommandSpec, project::Submodules};
 use crate::git::objects::digest;
 use crate::model::agent::Oid;
+use crate::model::testlog;
 use crate::model::verdict::Verdict;
 use crate::place::job::{Happening, Stop};
 use crate::runtime::signals::{Signals, Wake};
@@ -60,6 +61,8 @@ pub struct Tested {
     pub passed: Option<bool>,
     /// The exit code of the test command.
     pub exit_code: Option<i32>,
+    /// The tests that failed, where the output names them.
+    pub failing: Vec<String>,
     /// Why it did not pass.
     pub reason: Option<String>,
     /// What setup and test printed, as long as that is kept.
@@ -123,6 +126,7 @@ pub fn verify(
         return Ok(Tested {
             passed: Some(v.passed),
             exit_code: v.exit_code,
+            failing: v.failing,
             reason: (!v.passed).then(|| failed(v.exit_code)),
             log: logs(ctx)
                 .into_iter()
@@ -181,7 +185,15 @@ pub fn verify(
         }
     };
     let seconds = begun.elapsed().as_secs();
-    let mut out = Tested { passed: Some(true), exit_code: None, reason: None, log: None, seconds, reused: false };
+    let mut out = Tested {
+        passed: Some(true),
+        exit_code: None,
+        failing: Vec::new(),
+        reason: None,
+        log: None,
+        seconds,
+        reused: false,
+    };
     out.log = log.exists().then_some(log);
     match (setup, tested) {
         (Err(broken), _) => {
@@ -193,6 +205,8 @@ pub fn verify(
         }
         (Ok(()), Err(Broken::Failed { code: Some(code), .. })) => {
             (out.passed, out.exit_code, out.reason) = (Some(false), Some(code), Some(failed(Some(code))));
+            let said = out.log.as_deref().and_then(|log| files::read_limited(log, 2 * LOG_CAP).ok().flatten());
+            out.failing = testlog::failing(&String::from_utf8_lossy(&said.unwrap_or_default()));
         }
         (Ok(()), Err(broken)) => {
             out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
@@ -202,8 +216,8 @@ pub fn verify(
     }
     drop(scratch);
     if let (Some(passed), Some(_)) = (out.passed, out.exit_code) {
-        let exit_code = out.exit_code;
-        let verdict = Verdict { at: clock::now(), digest, command: check.shown(), passed, exit_code, seconds };
+        let (exit_code, failing) = (out.exit_code, out.failing.clone());
+        let verdict = Verdict { at: clock::now(), digest, command: check.shown(), passed, exit_code, failing, seconds };
         let held = ctx.state.lock()?;
         ctx.state.note_verdict(&held, at.tree, &verdict)?;
     }

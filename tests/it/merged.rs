@@ -132,6 +132,24 @@ fn a_base_that_is_broken_already_is_no_branchs_fault() {
 }
 
 #[test]
+fn what_a_branch_breaks_has_a_name_also_where_the_base_is_broken_already() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.run(THREE, &["-q"]).ok();
+    let said = "printf 'test old ... FAILED\\n'; test -e b.txt && printf 'test a::new ... FAILED\\n'; exit 101";
+    let test = counted(&env, said);
+    let t = merged(&repo, &test, 1)["tests"].clone();
+    assert_eq!((&t["passed"], &t["base_passed"], &t["breaks_after"]), (&json!(false), &json!(false), &json!("second")));
+    assert_eq!(t["newly_failing"], json!(["a::new"]));
+    let ran = runs(&env);
+    // The names are noted with the verdict.
+    let text = repo.agents(&["report", "--merged", "--test", &test]).code(1).stdout;
+    assert!(text.contains("breaks more of '") && text.contains("after 'second'; it fails on 'main' too"), "{text}");
+    assert!(text.contains("newly failing: a::new"), "{text}");
+    assert_eq!(runs(&env), ran);
+}
+
+#[test]
 fn a_branch_that_conflicts_is_left_out_and_named() {
     let env = Env::new();
     let repo = env.repo("x");

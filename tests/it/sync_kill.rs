@@ -131,8 +131,9 @@ impl<'e> Lab<'e> {
         }
         // The next command of any kind brings it to one side: the old one or the new one, nothing between.
         repo.repair();
-        let dirty = self.at.git(&["status", "--porcelain"]).lines().count();
-        assert_eq!((dirty, repo.status_of("k")["operation"].is_null()), (self.work.len(), true), "{what}");
+        let dirty = self.at.git(&["status", "--porcelain"]);
+        let (count, whole) = (dirty.lines().count(), repo.status_of("k")["operation"].is_null());
+        assert!(count == self.work.len() && whole, "{what}: left in the middle\n{dirty}");
         let out = repo.agents(self.args);
         assert_eq!(out.status, 0, "{what}: {out}");
         let now = self.state();
@@ -262,4 +263,22 @@ fn nightly_random_kills_of_sync() {
         }
     }
     eprintln!("200 runs, {hits} killed in the middle, 0 violations");
+}
+
+#[test]
+fn a_killed_reset_tore_a_file_that_nobody_had_changed() {
+    let env = Env::new();
+    let lab = Lab::new(&env, CARRY);
+    lab.reset();
+    let children = lab.target().git_children();
+    // The only git of it that writes files of the worktree and unlinks them first; before the rebase.
+    let starts = |p: &&Point| p.call == "unlink" || p.call == "unlinkat";
+    let resets = children.iter().position(|c| c.iter().filter(starts).count() > 2).unwrap() + 1;
+    let kills = [Point { call: "write".into(), nth: 1 }, Point { call: "write".into(), nth: 2 }];
+    let lab = &lab;
+    let kills = kills.iter().map(|p| {
+        let kill = move || lab.target().kill_child_before(resets, p);
+        (format!("its git {resets} before {p}"), Box::new(kill) as Box<dyn Fn() -> Fault>)
+    });
+    assert_eq!(lab.hits(kills), 2);
 }

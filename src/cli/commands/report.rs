@@ -20,6 +20,9 @@ use clap::builder::NonEmptyStringValueParser;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+/// Names of tests that are shown.
+const NAMES: usize = 10;
+
 /// What came out, by default of the last batch
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -185,7 +188,11 @@ fn merged_text(s: &Session, m: &Merged, out: &mut String) {
     let why = t.reason.as_deref().map(|r| format!(": {}", safe_line(r.as_bytes()))).unwrap_or_default();
     let (label, words) = match (t.passed, &t.breaks_after) {
         (Some(true), _) => (Label::Good, format!("merges clean, passes {command} ({})", format_duration(t.duration_s))),
-        (Some(false), _) if t.base_passed == Some(false) => {
+        (Some(false), Some(name)) if t.base_passed == Some(false) => {
+            let words = format!("merges clean, breaks more of {command} after '{name}'; it fails on '{}' too", m.base);
+            (Label::Bad, words)
+        }
+        (Some(false), None) if t.base_passed == Some(false) => {
             (Label::Bad, format!("{command} fails on '{}' alone already{why}", m.base))
         }
         (Some(false), Some(name)) => (Label::Bad, format!("merges clean, breaks {command} after '{name}'{why}")),
@@ -193,6 +200,11 @@ fn merged_text(s: &Session, m: &Merged, out: &mut String) {
         (None, _) => (Label::Warn, format!("merges clean, whether it passes {command} is unknown{why}")),
     };
     out.push_str(&format!("  {}\n", s.ui.paint(label, &words)));
+    let shown = t.newly_failing.iter().take(NAMES);
+    shown.for_each(|n| out.push_str(&format!("    newly failing: {}\n", safe_line(n.as_bytes()))));
+    if let Some(more) = t.newly_failing.len().checked_sub(NAMES).filter(|more| *more > 0) {
+        out.push_str(&format!("    and {more} more\n"));
+    }
     if t.reused {
         out.push_str(&format!(
             "  known from an earlier run; 'git notes --ref=agents-tests remove {}' forgets it\n",

@@ -81,12 +81,11 @@ impl Work {
         }
         let git = |args: &[&str]| repo.call_in(&entry.path, &entry.admin, args);
         let mark = crate::git::locks::Mark::of_worktree(repo, &entry.admin, "HEAD");
-        let result = git(&["update-index", "-z", "--index-info"]).input(input).run().map(drop);
-        mark.end(&result);
-        result?;
+        let update = git(&["update-index", "-z", "--index-info"]).input(input).run();
         // 1: some are other than in the index.
-        git(&["update-index", "-q", "--refresh"]).output()?;
-        Ok(())
+        let result = update.and_then(|_| git(&["update-index", "-q", "--refresh"]).yes_no()).map(drop);
+        mark.end(&result);
+        result
     }
 
     fn stands(&self, objects: &Objects, file: &Path, path: &[u8], slot: &Slot) -> bool {

@@ -183,11 +183,11 @@ impl Intent {
 
     /// Nothing of it is under way any more.
     pub(super) fn give_up(&self, ctx: &Context, held: &Held) -> Result<()> {
-        self.note_doing(ctx, held, None)?;
-        for gone in [file(ctx), message_file(ctx), run(ctx).file("pid.json")] {
+        // The registration last: as long as it speaks of a landing, the next command looks for what is left of one.
+        for gone in [message_file(ctx), run(ctx).file("pid.json"), file(ctx)] {
             let _ = std::fs::remove_file(gone);
         }
-        Ok(())
+        self.note_doing(ctx, held, None)
     }
 }
 

@@ -248,8 +248,12 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         && let Some(commit) = refs::read(ctx.repo(), &step.kept)?
     {
         let work = Work::of(ctx.repo(), &ctx.state.objects, &commit)?;
-        if !work.is_in_place(&ctx.state.objects, entry) && came == Came::Later && !half {
-            put_aside(ctx, reg, &now, step)?;
+        if !half {
+            let torn = torn(ctx, entry, &target, &work)?;
+            if came == Came::Later && !(torn.is_empty() && work.is_in_place(&ctx.state.objects, entry)) {
+                put_aside(ctx, reg, &now, step)?;
+            }
+            tree.take(&target, &torn)?;
         }
         let moved = ctx.state.objects.changed_paths(&step.tip, &target)?;
         work.put_back(ctx.repo(), &ctx.state.objects, entry, &|p| moved.iter().any(|m| m.as_slice() == p))?;
@@ -316,6 +320,21 @@ fn is_clean(ctx: &Context, entry: &worktree::Entry, tip: &Oid) -> Result<bool> {
     let changes = sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?;
     let phantoms = crate::git::endings::phantoms(ctx.repo(), &place, &changes.modified)?;
     Ok(changes.conflicted.is_empty() && changes.modified.is_subset(&phantoms))
+}
+
+/// Files that are no uncommitted work, and that a reset which was cut short had begun to write anew: it does so with any
+/// whose times it does not know.
+fn torn(ctx: &Context, entry: &worktree::Entry, tip: &Oid, work: &Work) -> Result<Vec<Vec<u8>>> {
+    let place = Place { worktree: &entry.path, admin: &entry.admin, head: Some(tip) };
+    let mut out = sterile::status(ctx.repo(), &place, sterile::Rules::Strict)?.modified;
+    out.retain(|path| {
+        let file = entry.path.join(std::ffi::OsStr::from_bytes(path));
+        let there = files::read_limited(&file, 1 << 30).map(Option::unwrap_or_default);
+        let whole = ctx.state.objects.blob_at(tip, path).ok().flatten();
+        let begun = matches!((there, whole), (Ok(there), Some(whole)) if whole.starts_with(&there));
+        begun && !work.has(path)
+    });
+    Ok(out.into_iter().collect())
 }
 
 /// Takes away files that a killed git had begun to check out: each is, as far as it goes, the file of that path in a commit
