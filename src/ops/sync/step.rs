@@ -301,7 +301,7 @@ fn put_aside(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step: &
 fn put_aside_of(ctx: &Context, step: &Step) -> Result<Vec<String>> {
     let all = refs::list(ctx.repo(), &["refs/agents/removed/"])?;
     let ours = |name: &String| name.strip_prefix(&step.kept).is_some_and(|rest| rest.starts_with('-'));
-    Ok(all.into_iter().map(|(name, _)| name).filter(ours).collect())
+    Ok(all.into_keys().filter(ours).collect())
 }
 
 /// Whether all is as in the commit that is checked out.
