@@ -125,10 +125,6 @@ impl Entry {
         match points_to(&self.path) {
             Some(target) if same(&target, &self.admin) => Link::Good,
             Some(target) => Link::Broken(format!("belongs to '{}'", target.display())),
-            // The repository was moved to where the tree was.
-            None if self.admin.parent().and_then(Path::parent).is_some_and(|c| same(&self.path.join(".git"), c)) => {
-                Link::Missing
-            }
             None => Link::Broken("has no '.git' file that points back".into()),
         }
     }

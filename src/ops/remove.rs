@@ -442,14 +442,9 @@ pub(super) fn finish(
     let repo = ctx.repo();
     let mut stays = None;
     let tree = record.tree_in(dir);
-    // The repository itself may have been moved to where the tree was.
-    let top = repo.main_worktree.as_ref().and_then(|m| m.canonicalize().ok());
-    let is_repository = |p: &Path| top.is_some() && p.canonicalize().ok() == top;
     if !record.stands
-        && let Some(path) = record
-            .path
-            .as_ref()
-            .filter(|p| p.symlink_metadata().is_ok() && tree.symlink_metadata().is_err() && !is_repository(p))
+        && let Some(path) =
+            record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && tree.symlink_metadata().is_err())
     {
         let entry = record.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten();
         if !entry.is_some_and(|e| e.path == **path && e.link() == worktree::Link::Good) {

@@ -614,26 +614,6 @@ fn what_landed_and_was_reverted_since_lost_its_branch() {
 }
 
 #[test]
-fn the_repository_stood_where_a_worktree_had_been_and_the_agent_stayed_for_ever() {
-    let env = Env::new();
-    let repo = env.repo("x");
-    let at = repo.agent("dev");
-    at.write("a.txt", "work\n");
-    at.commit("Work");
-    let (place, tip) = (at.path().to_owned(), at.tip("HEAD"));
-    std::fs::remove_dir_all(&place).unwrap();
-    std::fs::rename(repo.path(), &place).unwrap();
-    let repo = Repo::at(&env, place.clone());
-    repo.write("mine.txt", "not committed\n");
-    let before = crate::kill::content(repo.path());
-    repo.agents(&["clean"]).ok();
-    let out = repo.agents(&["rm", "dev"]).ok();
-    assert!(out.stderr.contains("its branch stays"), "{out}");
-    assert_eq!((crate::kill::content(repo.path()), repo.tip("dev")), (before, tip));
-    assert_eq!(repo.agents(&["status", "--names"]).ok().stdout, "");
-}
-
-#[test]
 fn advice_about_a_link_in_the_place_of_a_worktree_went_in_a_circle() {
     let env = Env::new();
     let repo = env.repo("x");
