@@ -191,6 +191,11 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             out.removed.push(gone);
             continue;
         }
+        // Another one that cleans may have been faster.
+        let is_there = || ctx.state.registrations().map(|(all, _)| all.iter().any(|r| r.id == a.reg.id));
+        if !is_there()? {
+            continue;
+        }
         match remove::remove(ctx, name, &options) {
             Ok(remove::Outcome::Removed { .. }) => {
                 gone.undo = Some(format!("git agents restore {}", shell_word(name)));
@@ -199,8 +204,7 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             Ok(remove::Outcome::Kept { reasons }) => out.kept.push(kept(a, Some(reason), reasons)),
             Ok(remove::Outcome::Refused { why, .. }) => out.kept.push(kept(a, Some(reason), vec![why])),
             Ok(remove::Outcome::Undone | remove::Outcome::Released) => {}
-            // Somebody else was faster.
-            Err(_) if ctx.state.registrations()?.0.iter().all(|r| r.id != a.reg.id) => {}
+            Err(_) if !is_there()? => {}
             // Whatever it is, it is in nobody else's way.
             Err(e) => out.kept.push(kept(a, Some(reason), vec![e.words()])),
         }
