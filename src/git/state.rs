@@ -93,7 +93,7 @@ impl State {
     pub fn lock(&self) -> Result<Held> {
         let dir = self.ensure_dirs()?;
         let path = dir.join("lock");
-        let Some(mut lock) = Lock::take_within(&path, Duration::from_secs(60))? else {
+        let Some(mut lock) = Lock::queue_for(&path, Duration::from_secs(60))? else {
             return Err(Error::Locked { path, age_s: 60 });
         };
         lock.note(&format!("{}\n", std::process::id()));

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A lock that is held until this is dropped or the process ends.
 #[derive(Debug)]
@@ -33,11 +33,23 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, waiting at most `limit`; `None` when the time is up.
-    ///
-    /// The kernel has no `flock` with a time limit, and asking again and again cost half of what many agents at once
-    /// cost: a thread waits. One that comes too late gives the lock back at once.
+    /// Takes the lock, asking again for at most `limit`; `None` when the time is up.
     pub fn take_within(path: &Path, limit: Duration) -> Result<Option<Lock>, Error> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(lock) = Lock::try_take(path)? {
+                return Ok(Some(lock));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The same for a lock that many want and nobody asks about: a thread waits in the kernel. One that comes too late
+    /// has the lock for a moment, so this is not for a lock that says who is alive.
+    pub fn queue_for(path: &Path, limit: Duration) -> Result<Option<Lock>, Error> {
         if let Some(lock) = Lock::try_take(path)? {
             return Ok(Some(lock));
         }
@@ -172,9 +184,9 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let p = d.path().join("l");
         let a = Lock::try_take(&p).unwrap().unwrap();
-        assert!(Lock::take_within(&p, Duration::ZERO).unwrap().is_none());
+        assert!(Lock::queue_for(&p, Duration::ZERO).unwrap().is_none());
         std::thread::scope(|s| {
-            let waiter = s.spawn(|| Lock::take_within(&p, Duration::from_secs(60)).unwrap().is_some());
+            let waiter = s.spawn(|| Lock::queue_for(&p, Duration::from_secs(60)).unwrap().is_some());
             drop(a);
             assert!(waiter.join().unwrap());
         });
