@@ -191,6 +191,11 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             out.removed.push(gone);
             continue;
         }
+        // Another one that cleans may have been faster.
+        let is_there = |name: &str| ctx.state.registrations().map(|(all, _)| all.iter().any(|r| r.name.0 == name));
+        if !is_there(name)? {
+            continue;
+        }
         match remove::remove(ctx, name, &options) {
             Ok(remove::Outcome::Removed { .. }) => {
                 gone.undo = Some(format!("git agents restore {}", shell_word(name)));
@@ -199,7 +204,8 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             Ok(remove::Outcome::Kept { reasons }) => out.kept.push(kept(a, Some(reason), reasons)),
             Ok(remove::Outcome::Refused { why, .. }) => out.kept.push(kept(a, Some(reason), vec![why])),
             Ok(remove::Outcome::Undone | remove::Outcome::Released) => {}
-            // Somebody else may have been faster; whatever it is, it is in nobody else's way.
+            Err(_) if !is_there(name)? => {}
+            // Whatever it is, it is in nobody else's way.
             Err(e) => out.kept.push(kept(a, Some(reason), vec![e.words()])),
         }
     }

@@ -226,14 +226,23 @@ fn from_capture(ctx: &Context, entry: &mut Entry, dir: &Path) -> Result<()> {
         return Ok(());
     }
     files::ensure_private_dir(dir)?;
-    // A kill in the middle of this leaves an entry that says all of it.
-    let said = Entry { worktree: entry.worktree.clone(), path: entry.path.clone(), ..entry.clone() };
-    super::remove::write_entry(dir, &said)?;
+    // A kill in the middle of this leaves an entry that says all of it, and an admin directory only when it is whole.
+    super::remove::write_entry(dir, entry)?;
     if let (Some(tip), None) = (&entry.tip, refs::read(ctx.repo(), &entry.branch)?) {
         refs::update(ctx.repo(), &entry.branch, tip, None)?;
     }
-    worktree::rebuild(ctx.repo(), &admin, dir, &entry.branch, &entry.id.0)?;
-    back::stage(ctx.repo(), &ctx.state.objects, &capture, &admin, dir)?;
+    // What there is of the one that was removed is added to, not replaced.
+    let is_new = admin.symlink_metadata().is_err();
+    let made = if is_new { dir.join("admin-begun") } else { admin.clone() };
+    if is_new && made.symlink_metadata().is_ok() {
+        super::unfinished::remove(&made)?;
+    }
+    worktree::rebuild(ctx.repo(), &made, dir, &entry.branch, &entry.id.0)?;
+    back::stage(ctx.repo(), &ctx.state.objects, &capture, &made, dir)?;
+    if is_new {
+        files::rename_new(&made, &admin)?;
+        files::sync_dir(dir)?;
+    }
     Ok(())
 }
 
