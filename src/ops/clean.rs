@@ -192,8 +192,8 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             continue;
         }
         // Another one that cleans may have been faster.
-        let is_there = |name: &str| ctx.state.registrations().map(|(all, _)| all.iter().any(|r| r.name.0 == name));
-        if !is_there(name)? {
+        let is_there = || ctx.state.registrations().map(|(all, _)| all.iter().any(|r| r.id == a.reg.id));
+        if !is_there()? {
             continue;
         }
         match remove::remove(ctx, name, &options) {
@@ -204,7 +204,7 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             Ok(remove::Outcome::Kept { reasons }) => out.kept.push(kept(a, Some(reason), reasons)),
             Ok(remove::Outcome::Refused { why, .. }) => out.kept.push(kept(a, Some(reason), vec![why])),
             Ok(remove::Outcome::Undone | remove::Outcome::Released) => {}
-            Err(_) if !is_there(name)? => {}
+            Err(_) if !is_there()? => {}
             // Whatever it is, it is in nobody else's way.
             Err(e) => out.kept.push(kept(a, Some(reason), vec![e.words()])),
         }

@@ -181,7 +181,13 @@ fn agents(ctx: &Context, inv: &Inventory, out: &mut Vec<Finding>) -> Result<()> 
     for a in &answer.agents {
         let name = a.name.typed();
         for f in &a.findings {
-            let mend = a.zombie.map(|_| format!("git agents rm {name}"));
+            // A link where the tree was is somebody's: 'rm' refuses as long as it is there.
+            let entry = inv.find(&a.name.0).and_then(|a| a.entry.as_ref());
+            let link = entry.filter(|e| e.path.symlink_metadata().is_ok_and(|m| m.is_symlink()));
+            let mend = match link {
+                Some(e) => Some(format!("rm {}", shell_word(&e.path.to_string_lossy()))),
+                None => a.zombie.map(|_| format!("git agents rm {name}")),
+            };
             out.push(found(Severity::Problem, &a.name.0, f.clone(), mend));
         }
         if let Some(z) = a.zombie {

@@ -8,6 +8,7 @@
 use super::remove::{self, Entry, entries};
 use super::{Context, Result, safe, trash, unfinished};
 use crate::config::Flags;
+use crate::git::capture::back;
 use crate::git::status::Place;
 use crate::git::{refs, sterile};
 use crate::model::units::{count, format_size};
@@ -327,6 +328,18 @@ pub(super) fn regenerable(ctx: &Context, place: &Place<'_>) -> Result<Vec<PathBu
 fn regenerable_in_trash(ctx: &Context, tree: &Path, entry: &Entry) -> Result<Vec<PathBuf>> {
     let Some(capture) = entry.capture.as_ref() else { return Ok(Vec::new()) };
     let Some(capture) = refs::read(ctx.repo(), capture)? else { return Ok(Vec::new()) };
+    // Too large for the capture, or another repository: not in it, and work all the same.
+    let Some(about) = back::about(&ctx.state.objects, &capture) else { return Ok(Vec::new()) };
+    let skipped: Vec<&Path> = about["skipped"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|s| Some(Path::new(s["path"].as_str()?)))
+        .collect();
+    let holds_work = |dir: &Path| {
+        let inside = dir.strip_prefix(tree).unwrap_or(dir).to_string_lossy().into_owned();
+        skipped.iter().any(|s| s.starts_with(&inside))
+    };
     let mut out = Vec::new();
     // Each directory with the tree that the capture has of it: below one that it has none of everything is ignored.
     let mut todo = vec![(tree.to_owned(), Some(capture))];
@@ -338,7 +351,7 @@ fn regenerable_in_trash(ctx: &Context, tree: &Path, entry: &Entry) -> Result<Vec
             }
             let below = known.iter().find(|k| k.name == e.file_name().as_bytes());
             match below {
-                None if is_made_by_a_tool(&e.path()) => out.push(e.path()),
+                None if is_made_by_a_tool(&e.path()) && !holds_work(&e.path()) => out.push(e.path()),
                 Some(k) if k.is_tree => todo.push((e.path(), Some(k.id.clone()))),
                 _ => {}
             }

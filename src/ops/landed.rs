@@ -4,6 +4,8 @@
 //! with its base, looks like a landed one to every test of ancestry. The proofs, cheapest first: the tip is in the
 //! history of the base; a commit there has every path as the tip has it; git's own merge into a commit there adds
 //! nothing; one commit there is the whole difference, by its verbatim patch id. Then nothing later may have undone it.
+//!
+//! Over 600 lines: the proofs share what they know of a history, and are read as one argument.
 
 use super::cache::Cache;
 use super::inventory::{Agent, Inventory};

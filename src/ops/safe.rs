@@ -293,7 +293,11 @@ fn gather(
     match entry.link() {
         worktree::Link::Good => {}
         worktree::Link::Missing => f.missing = true,
-        worktree::Link::Broken(why) => f.broken_link = Some(why),
+        worktree::Link::Broken(why) => {
+            let is_link = entry.path.symlink_metadata().is_ok_and(|m| m.is_symlink());
+            f.mend = is_link.then(|| format!("rm {}", shell_word(&entry.path.to_string_lossy())));
+            f.broken_link = Some(why);
+        }
     }
     if let Some(now) = moved::stale(ctx, a) {
         f.broken_link = Some(format!("was moved, or its repository was: it is at '{}'", now.display()));
@@ -358,6 +362,11 @@ pub fn facts_unasked(
     if kept(&f, Some(0)).is_empty() {
         f.visitors = process::users_of(&entry.path);
         f.contains = f.contains.or_else(|| nested(&entry.path));
+    }
+    if f.here {
+        // Said by that already.
+        let own = process::ancestors();
+        f.visitors.retain(|id| !own.contains(&id.pid));
     }
     Ok(f)
 }

@@ -159,14 +159,14 @@ pub fn sync(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         let why = format!("everything on '{name}' is in '{}' already", target.on);
         return Ok(Outcome::Kept(Kept::new(why, format!("git agents rm {}", shell_word(name)))));
     }
-    if let Some(kept) = in_the_way(&round, a, &entry, &tip, &target.onto, &result)? {
-        return Ok(Outcome::Kept(kept));
-    }
     let place = Place { worktree: &entry.path, admin: &entry.admin, head: Some(&tip) };
     let work = uncommitted(ctx, &place)?;
     if options.carry
         && let Some(kept) = cannot_go_along(ctx, name, &place, &work, &round.changed_paths(&tip, &result)?)?
     {
+        return Ok(Outcome::Kept(kept));
+    }
+    if let Some(kept) = in_the_way(&round, a, &entry, &tip, &target.onto, &result)? {
         return Ok(Outcome::Kept(kept));
     }
     let notes = target.note.iter().cloned().chain(published(&inv, a, picked.len())).collect();

@@ -173,6 +173,9 @@ impl Approvals {
             _ => return Err(damaged("'repositories' is not an object".to_owned())),
         };
         for (identity, repository) in all {
+            if !repository.is_object() {
+                return Err(damaged(format!("the repository '{}' is not an object", identity.escape_debug())));
+            }
             let approved = repository.get("approved").cloned().unwrap_or(Value::Array(Vec::new()));
             let entries = serde_json::from_value(approved)
                 .map_err(|e| damaged(format!("'approved' of the repository '{}': {e}", identity.escape_debug())))?;

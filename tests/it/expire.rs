@@ -279,6 +279,21 @@ fn a_full_trash_loses_first_what_tools_make_again() {
 }
 
 #[test]
+fn a_file_too_large_for_the_capture_was_taken_for_what_tools_make_again() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "agents.captureMaxFile", "10kB"]);
+    let at = agent_with_commit(&repo, "k");
+    // Ignored by nobody.
+    at.write("node_modules/mine.bin", "x".repeat(50_000));
+    repo.agents(&["rm", "k"]).ok();
+    repo.git(&["config", "agents.trashRoom", "10kB"]);
+    repo.agents(&["clean"]).ok();
+    repo.agents(&["restore", "k"]).ok();
+    assert_eq!(at.read("node_modules/mine.bin").len(), 50_000);
+}
+
+#[test]
 fn a_command_that_writes_looks_at_what_is_old_and_no_other_does() {
     let env = Env::new();
     let repo = env.repo("x");

@@ -677,7 +677,7 @@ fn what_somebody_staged_while_a_hook_ran_was_thrown_away() {
         let script = "echo mine >mine.txt\necho mine >README.md\necho formatted >src/b.txt\ngit add -A\nexit 1";
         env.script_at(&path, &format!("#!/bin/sh\n{script}\n"));
         repo.agents(&["land", style, "k"]).code(128);
-        assert_eq!(status(&repo), "M  README.md\nA  mine.txt");
+        assert_eq!(repo.git(&["status", "--porcelain"]), "M  README.md\nA  mine.txt");
         assert_eq!((repo.read("mine.txt"), repo.tip("HEAD")), ("mine\n".into(), main.clone()));
         std::fs::remove_file(path).unwrap();
         repo.git(&["reset", "--quiet", "--hard"]);

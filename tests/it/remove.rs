@@ -612,3 +612,23 @@ fn what_landed_and_was_reverted_since_lost_its_branch() {
     repo.commit("more");
     assert_eq!(repo.status_of("one")["branch_state"], "landed");
 }
+
+#[test]
+fn advice_about_a_link_in_the_place_of_a_worktree_went_in_a_circle() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (a, b) = (repo.agent("a"), repo.agent("b"));
+    a.write("a.txt", "a\n");
+    a.commit("A");
+    repo.git(&["merge", "--quiet", "--no-ff", "-m", "In", "a"]);
+    b.write("b.txt", "not committed\n");
+    std::fs::remove_dir_all(a.path()).unwrap();
+    std::os::unix::fs::symlink(b.path(), a.path()).unwrap();
+    let out = repo.agents(&["rm", "a"]).code(128);
+    let command = format!("rm {}", a.path().display());
+    assert!(out.stderr.contains(&format!("hint: {command}")), "{out}");
+    assert!(repo.agents(&["doctor"]).to_string().contains(&command));
+    std::fs::remove_file(a.path()).unwrap();
+    repo.agents(&["rm", "a"]).ok();
+    assert_eq!(b.read("b.txt"), "not committed\n");
+}

@@ -603,22 +603,53 @@ fn a_rebase_that_could_not_check_out_left_half_of_it() {
     let carried = with_commit(&repo, "two", "two.txt", "two\n");
     carried.write("README.md", "# Not committed\n");
     carried.write("untracked.txt", "neither\n");
+    let fails = || {
+        for (at, args) in [(&at, &["sync", "one"][..]), (&carried, &["sync", "two", "--carry"])] {
+            let before = (at.tip("HEAD"), at.git(&["status", "--porcelain"]), content(at.path()));
+            let out = repo.agents(args).code(128);
+            assert!(out.stderr.contains("could not be rebased"), "{out}");
+            assert_eq!((at.tip("HEAD"), at.git(&["status", "--porcelain"]), content(at.path())), before, "{out}");
+            crate::support::repo_invariants(&repo);
+        }
+    };
+    // git dies in the middle of it.
     repo.git(&["config", "filter.breaks.clean", "cat"]);
     repo.git(&["config", "filter.breaks.smudge", "cat"]);
     repo.git(&["config", "filter.breaks.required", "true"]);
     repo.write("a-new.txt", "of the base\n");
     repo.write(".gitattributes", "*.dat filter=breaks\n");
-    base_moves(&repo, "z.dat", "x\n");
+    base_moves(&repo, "m.dat", "x\n");
     repo.git(&["config", "filter.breaks.smudge", "false"]);
-    for (at, args) in [(&at, &["sync", "one"][..]), (&carried, &["sync", "two", "--carry"])] {
-        let before = (at.tip("HEAD"), at.git(&["status", "--porcelain"]), content(at.path()));
-        let out = repo.agents(args).code(128);
-        assert!(out.stderr.contains("could not be rebased"), "{out}");
-        assert_eq!((at.tip("HEAD"), at.git(&["status", "--porcelain"]), content(at.path())), before, "{out}");
-        crate::support::repo_invariants(&repo);
-    }
+    fails();
     repo.git(&["config", "filter.breaks.smudge", "cat"]);
+    // It goes on to its end, and gives up then: a name that no disk takes.
+    let blob = repo.git(&["rev-parse", "HEAD:a-new.txt"]);
+    let name = "z".repeat(300);
+    repo.git(&["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{name}")]);
+    repo.git(&["commit", "--quiet", "-m", "No such name"]);
+    fails();
+    repo.git(&["rm", "--quiet", "--cached", &name]);
+    repo.git(&["commit", "--quiet", "-m", "No more"]);
     repo.agents(&["sync", "one"]).ok();
     repo.agents(&["sync", "two", "--carry"]).ok();
-    assert_eq!((at.read("z.dat"), carried.read("README.md")), ("x\n".into(), "# Not committed\n".into()));
+    assert_eq!((at.read("m.dat"), carried.read("README.md")), ("x\n".into(), "# Not committed\n".into()));
+}
+
+#[test]
+fn what_somebody_wrote_while_a_rebase_began_was_reset_away() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = with_commit(&repo, "one", "made.txt", "made\n");
+    at.write("src/b.txt", "carried\n");
+    base_moves(&repo, "c.txt", "c\n");
+    let tip = at.tip("HEAD");
+    env.script_at(
+        &repo.join(".git/hooks/pre-rebase"),
+        "#!/bin/sh\necho mine >README.md\necho mine >src/b.txt\nexit 0\n",
+    );
+    let out = repo.agents(&["sync", "one", "--carry"]).code(128);
+    let kept = out.stderr.split("by then is in '").nth(1).unwrap().split('\'').next().unwrap();
+    assert_eq!(repo.git(&["show", &format!("{kept}:README.md")]), "mine");
+    assert_eq!(repo.git(&["show", &format!("{kept}:src/b.txt")]), "mine");
+    assert_eq!((at.tip("HEAD"), at.read("src/b.txt")), (tip, "carried\n".into()));
 }

@@ -118,6 +118,11 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
                 Side::Elsewhere => format!("somebody else moved it meanwhile; what there was is in '{}'", step.kept),
                 _ => done.err().and_then(|e| e.hint()).unwrap_or_else(|| "it is as it was before".into()),
             };
+            let aside = put_aside_of(ctx, &step)?;
+            let hint = match aside.as_slice() {
+                [] => hint,
+                all => format!("{hint}; what was in its worktree by then is in '{}'", all.join("', '")),
+            };
             Ok(Outcome::Failed(Kept::new(format!("'{name}' could not be rebased: {words}"), hint)))
         }
     }
@@ -215,11 +220,14 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         return Ok(side);
     }
     if half {
-        if came == Came::Later {
+        // Somebody may have written there while git was at it: going back resets everything.
+        if came == Came::Later || !is_untouched(ctx, &now)? {
             put_aside(ctx, reg, &now, step)?;
         }
         // Refused where its notes are half written; the rest does without.
-        let aborted = side == Side::Old && tree.abort().is_ok();
+        if side == Side::Old {
+            let _ = tree.abort();
+        }
         if read()?.is_some_and(|e| e.operation().is_some()) {
             tree.forget()?;
         }
@@ -230,10 +238,8 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         if !is_whole {
             tree.reset(&target)?;
         }
-        // What a git that went back by itself leaves was there before.
-        if came == Came::Later || !aborted || !is_whole {
-            clear(ctx, reg, entry, step, &target)?;
-        }
+        // Also where git went back by itself: one that died in a checkout does not know what it had made.
+        clear(ctx, reg, entry, step, &target)?;
     }
     if !half && side == Side::Old {
         checkout_back(ctx, reg, &now, step, came)?;
@@ -289,6 +295,24 @@ fn side(ctx: &Context, reg: &Registration, step: &Step) -> Result<Side> {
 fn put_aside(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step: &Step) -> Result<()> {
     let reference = format!("{}-{}", step.kept, clock::random_hex(4));
     keep(ctx, reg, entry, &reference, &step.tip, u64::MAX).map(drop)
+}
+
+/// References that [`put_aside`] made.
+fn put_aside_of(ctx: &Context, step: &Step) -> Result<Vec<String>> {
+    let all = refs::list(ctx.repo(), &["refs/agents/removed/"])?;
+    let ours = |name: &String| name.strip_prefix(&step.kept).is_some_and(|rest| rest.starts_with('-'));
+    Ok(all.into_keys().filter(ours).collect())
+}
+
+/// Whether all is as in the commit that is checked out.
+fn is_untouched(ctx: &Context, entry: &worktree::Entry) -> Result<bool> {
+    let head = match &entry.head {
+        worktree::Head::Branch(b) => refs::read(ctx.repo(), b)?,
+        worktree::Head::Detached(id) => Some(id.clone()),
+        worktree::Head::Unknown => None,
+    };
+    let place = Place { worktree: &entry.path, admin: &entry.admin, head: head.as_ref() };
+    Ok(head.is_some() && uncommitted(ctx, &place)?.is_empty())
 }
 
 fn is_clean(ctx: &Context, entry: &worktree::Entry, tip: &Oid) -> Result<bool> {
