@@ -304,6 +304,12 @@ fn hooks(p: &Place) {
     };
     let (with, without) = (make("hooked"), make("plain"));
     p.run(&with, &["git", "agents", "hooks", "install", "--yes"]);
+    // Files as old as the index that lists them are read again by every git.
+    std::thread::sleep(Duration::from_millis(1100));
+    for repo in [&with, &without] {
+        p.run(repo, &["git", "update-index", "-q", "--really-refresh"]);
+        p.run(repo, &["git", "reset", "-q", "--hard"]);
+    }
     let checkout = |repo: &Path| {
         let there = timed(|| p.run(repo, &["git", "checkout", "-q", "topic"]));
         there + timed(|| p.run(repo, &["git", "checkout", "-q", "main"]))

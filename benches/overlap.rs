@@ -278,7 +278,9 @@ fn live(dir: &Path) {
 fn snapshot(tree: &Path, tip: &Oid) -> Oid {
     let scratch = tempfile::tempdir().unwrap();
     let ask = |args: &[&str]| {
-        let out = git(tree, args).env("GIT_INDEX_FILE", scratch.path().join("index")).stdout(Stdio::piped()).output();
+        let mut c = git(tree, &["-c", "user.name=B", "-c", "user.email=b@localhost"]);
+        c.args(args).env("GIT_INDEX_FILE", scratch.path().join("index")).stdout(Stdio::piped());
+        let out = c.output();
         String::from_utf8(out.unwrap().stdout).unwrap().trim().to_owned()
     };
     ask(&["read-tree", &tip.0]);
@@ -332,7 +334,7 @@ fn clash(dir: &Path) {
     let (ours, whole, theirs) = (middle(ours), middle(whole), middle(theirs));
     let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
     let at = |id: &serde_json::Value| {
-        let tree = said["worktrees"].as_array().unwrap().iter().find(|w| w["id"] == *id).unwrap();
+        let tree = said["worktrees"].as_array().unwrap().iter().find(|w| w["id"] == *id)?;
         tree["branch"].as_str().unwrap().strip_prefix('b').and_then(|n| n.parse::<usize>().ok())
     };
     let flagged: BTreeSet<(usize, usize)> = said["conflicts"]
