@@ -99,6 +99,46 @@ pub struct Commands {
     pub drop: String,
 }
 
+/// Tests that a branch adds, removes or skips, read from the files it changes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct TestsCount {
+    /// Test files.
+    pub files: usize,
+    /// Test cases.
+    pub cases: usize,
+    /// Their names, as the language writes them, in the order of paths.
+    pub names: Vec<String>,
+}
+
+/// What the test command says of a branch, beside its base commit.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TestsReport {
+    /// The command, for people.
+    pub command: String,
+    /// On the base commit: `pass`, `fail` or `unknown`.
+    pub baseline: &'static str,
+    /// On the tip: `pass`, `fail`, `flaky` or `unknown`.
+    pub now: &'static str,
+    /// Fail on the tip and not on the base commit.
+    pub newly_failing: Vec<String>,
+    /// Fail on both.
+    pub still_failing: Vec<String>,
+    /// Failed on the base commit and not on the tip.
+    pub fixed: Vec<String>,
+    /// Failed on the tip, and passed when they were asked once more.
+    pub flaky: Vec<String>,
+    /// Of the tip, which the verdict is noted on.
+    pub tree: Option<Oid>,
+    /// `names` where the output names tests, else `exit-code`.
+    pub method: &'static str,
+    /// Why it did not pass, or is unknown.
+    pub reason: Option<String>,
+    /// What was printed, as long as that is kept.
+    pub log: Option<JsonPath>,
+    /// How long setup and tests took on the tip.
+    pub duration_s: u64,
+}
+
 /// One agent in the report.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[expect(missing_docs, reason = "documented in the manual's table of report fields")]
@@ -118,10 +158,11 @@ pub struct AgentReport {
     pub commits: Vec<CommitAnswer>,
     pub files: Vec<FileAnswer>,
     pub left_over: Vec<JsonPath>,
-    pub tests_added: Option<serde_json::Value>,
-    pub tests_removed: Option<serde_json::Value>,
-    pub tests_skipped: Option<serde_json::Value>,
-    pub tests: Option<serde_json::Value>,
+    pub tests_added: Option<TestsCount>,
+    pub tests_removed: Option<TestsCount>,
+    pub tests_skipped: Option<TestsCount>,
+    /// `null` where there is no test command, or it has not been run.
+    pub tests: Option<TestsReport>,
     pub flags: Vec<Flag>,
     pub url: Option<serde_json::Value>,
     pub conflicts: Conflicts,
