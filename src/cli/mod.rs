@@ -58,7 +58,7 @@ decide     report       what came out
 tidy up    rm, restore  removes environments, into the trash; brings them back
            clean        removes what has landed; says why the rest stays
 set up     doctor       what is wrong, and what mends it
-           hooks        git hooks that tidy up and remind after a merge
+           hooks, skills   after a merge, tidies up and reminds; for assistants
            trust        approves the commands of .git-agents.toml
            shell-init   the function 'agents' for bash, zsh or fish
 
@@ -103,6 +103,7 @@ enum Command {
     Undo(commands::restore::UndoArgs),
     Doctor(commands::doctor::Args),
     Hooks(commands::hooks::Args),
+    Skills(commands::skills::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
     #[command(hide = true, alias = "switch")]
@@ -268,6 +269,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Undo(a) => commands::restore::undo(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Hooks(a) => commands::hooks::run(s, &a),
+        Command::Skills(a) => commands::skills::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),
         Command::Cd(a) => commands::shell_init::cd(s, &a),

@@ -35,6 +35,7 @@ pub mod retry;
 pub mod safe;
 mod scratch;
 pub mod select;
+pub mod skills;
 pub mod start;
 pub mod sync;
 mod trash;

@@ -42,6 +42,7 @@ mod restore;
 mod run_env;
 mod run_json;
 mod run_logs;
+mod skills;
 mod state;
 mod streams;
 mod supervise;
