@@ -29,14 +29,14 @@ pub struct CdArgs {
 const POSIX: &str = r#"agents() {
     if [ "$1" = cd ]; then
         case "${2-}" in
-            -) command cd - || return ;;
+            -) builtin cd - || return ;;
             '') __agents_dir=$(git rev-parse --path-format=absolute --git-common-dir) || return
                 case "$__agents_dir" in
-                    */.git) command cd -- "${__agents_dir%/.git}" || return ;;
-                    *) command cd -- "$__agents_dir" || return ;;
+                    */.git) builtin cd -- "${__agents_dir%/.git}" || return ;;
+                    *) builtin cd -- "$__agents_dir" || return ;;
                 esac ;;
             *) __agents_dir=$(git agents path "$2") || return
-                command cd -- "$__agents_dir" || return ;;
+                builtin cd -- "$__agents_dir" || return ;;
         esac
     else
         git agents "$@"
@@ -48,13 +48,13 @@ const FISH: &str = r#"function agents
     if test "$argv[1]" = cd
         switch "$argv[2]"
             case -
-                builtin cd -
+                cd -
             case ''
                 set -l dir (git rev-parse --path-format=absolute --git-common-dir); or return
-                builtin cd (string replace -r '/\.git$' '' -- $dir)
+                cd (string replace -r '/\.git$' '' -- $dir)
             case '*'
                 set -l dir (git agents path $argv[2]); or return
-                builtin cd $dir
+                cd $dir
         end
     else
         git agents $argv
