@@ -510,7 +510,10 @@ fn usage_and_order_are_checked_before_anything_is_touched() {
     let out = repo.agents(&["sync", "--all", "--json"]).ok();
     let outcomes: Vec<Value> = out.json()["results"].as_array().unwrap().iter().map(|r| r["outcome"].clone()).collect();
     assert_eq!(outcomes, ["done", "kept"], "{out}");
-    repo.agents(&["sync", "two"]).code(1);
+    let out = repo.agents(&["sync", "--all"]).ok();
+    assert!(out.stderr.contains("kept: 'two' conflicts with 'main'") && !out.stderr.contains("error:"), "{out}");
+    let out = repo.agents(&["sync", "two"]).code(1);
+    assert!(out.stderr.contains("error: 'two' conflicts with 'main'"), "{out}");
     // The agent of this directory; the alias.
     base_moves(&repo, "more.txt", "x\n");
     let out = repo.agents_in(&one.join("src"), &["rebase"]).ok();

@@ -64,8 +64,12 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let mut seen = std::collections::HashSet::new();
     hints.retain(|h| seen.insert(h.clone()));
+    if args.all && !args.json {
+        // Only what was asked for by name can have been kept from anybody.
+        let kept: Vec<Outcome> = results.extract_if(.., |r| r.outcome == "kept").collect();
+        kept.iter().filter_map(|r| r.reason.as_ref()).for_each(|why| s.ui.say(&format!("kept: {why}")));
+    }
     let code = finish(s, args.json, results, &hints)?;
-    // Only what was asked for by name can have been kept from anybody.
     Ok(if args.all && code == code::NO { code::DONE } else { code })
 }
 
