@@ -171,7 +171,7 @@ pub fn uncommitted_work_was_lost_in_the_stash() {
     assert!(!repo.has("refs/stash"));
     // The way back takes the work along once more.
     undo(&repo, &out);
-    assert_eq!(at.tip("HEAD"), old);
+    assert_eq!((at.tip("HEAD"), at.git(&["status", "--porcelain=v2", "--ignored"])), (old, status));
     after = content(at.path());
     assert!(after.remove(b"src/b.txt".as_slice()).is_some());
     crate::support::assert_same_tree(&files, &after);
@@ -655,4 +655,39 @@ fn what_somebody_wrote_while_a_rebase_began_was_reset_away() {
     assert_eq!(repo.git(&["show", &format!("{kept}:README.md")]), "mine");
     assert_eq!(repo.git(&["show", &format!("{kept}:src/b.txt")]), "mine");
     assert_eq!((at.tip("HEAD"), at.read("src/b.txt")), (tip, "carried\n".into()));
+}
+
+#[test]
+fn a_commit_in_the_middle_of_a_sync_left_the_tree_detached() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = with_commit(&repo, "one", "made.txt", "made\n");
+    base_moves(&repo, "c.txt", "c\n");
+    let hook = repo.join(".git/hooks/pre-rebase");
+    for (n, args) in [&["sync", "one"][..], &["sync", "one", "--carry"]].into_iter().enumerate() {
+        if n == 1 {
+            at.write("src/b.txt", "carried\n");
+            at.write("made.txt", "met by the commit\n");
+        }
+        let (name, more) = (format!("of-somebody-{n}"), if n == 1 { "echo theirs >made.txt;" } else { "" });
+        env.script_at(
+            &hook,
+            &format!("#!/bin/sh\n{more} echo x >{name}; git add --all; git commit --quiet -m 'Of somebody'\n"),
+        );
+        let out = repo.agents(args).code(128);
+        assert!(out.stderr.contains("somebody else moved it meanwhile"), "{out}");
+        assert_eq!(at.git(&["symbolic-ref", "HEAD"]), "refs/heads/one", "{out}");
+        assert_eq!((at.git(&["log", "-1", "--format=%s"]), at.read(&name)), ("Of somebody".into(), "x\n".into()));
+        assert!(repo.status_of("one")["operation"].is_null());
+        assert_eq!(at.git(&["status", "--porcelain"]), if n == 1 { " M src/b.txt" } else { "" });
+        if n == 1 {
+            assert_eq!((at.read("src/b.txt"), at.read("made.txt")), ("carried\n".into(), "theirs\n".into()));
+            let kept = out.stderr.split("what there was is in '").nth(1).unwrap().split('\'').next().unwrap();
+            assert_eq!(repo.git(&["show", &format!("{kept}:made.txt")]), "met by the commit");
+        }
+        crate::support::repo_invariants(&repo);
+    }
+    std::fs::remove_file(hook).unwrap();
+    repo.agents(&["sync", "one", "--carry"]).ok();
+    assert_eq!((at.tip("HEAD~3"), at.read("src/b.txt")), (repo.tip("main"), "carried\n".into()));
 }

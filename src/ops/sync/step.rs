@@ -108,14 +108,16 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
     settle(ctx, &held, &reg, &step, &side, &plan.picked)?;
     match (side, done) {
         (Side::New(to), _) => {
-            let path = shell_word(&plan.entry.path.to_string_lossy()).into_owned();
-            let undo = format!("git -C {path} reset --keep {}", shell_word(&undo_commit(&step)));
+            let undo = undo(ctx, &plan.entry, &step)?;
             Ok(Outcome::Synced(plan.synced(Some(to), Some(undo))))
         }
         (side, done) => {
             let words = done.as_ref().err().map_or_else(|| "git says that it was".to_owned(), |e| said(&e.words()));
             let hint = match side {
-                Side::Elsewhere => format!("somebody else moved it meanwhile; what there was is in '{}'", step.kept),
+                Side::Elsewhere => {
+                    let again = format!("'git agents sync {}' tries again", name.typed());
+                    format!("somebody else moved it meanwhile; what there was is in '{}'; {again}", step.kept)
+                }
                 _ => done.err().and_then(|e| e.hint()).unwrap_or_else(|| "it is as it was before".into()),
             };
             let aside = put_aside_of(ctx, &step)?;
@@ -128,9 +130,24 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
     }
 }
 
-/// The old tip in a form that git resolves: the first parent of a capture.
-fn undo_commit(step: &Step) -> String {
-    if step.carries { format!("{}^1", step.kept) } else { step.kept.clone() }
+/// The command that takes it back. Of a capture the first parent is the old tip, the second what was staged.
+fn undo(ctx: &Context, entry: &worktree::Entry, step: &Step) -> Result<String> {
+    let (path, kept) = (entry.path.to_string_lossy(), &step.kept);
+    let git = format!("git -C {}", shell_word(&path));
+    if !step.carries {
+        return Ok(format!("{git} reset --keep {}", shell_word(kept)));
+    }
+    let (tip, index) = (format!("{kept}^1"), format!("{kept}^2"));
+    let tree = |rev: &str| -> Result<Option<Oid>> {
+        let Some(commit) = refs::resolve_commit(ctx.repo(), rev)? else { return Ok(None) };
+        Ok(ctx.state.objects.commit(&commit)?.map(|c| c.tree))
+    };
+    let back = format!("{git} reset --keep {}", shell_word(&tip));
+    // That takes everything out of the index.
+    Ok(match tree(&tip)? == tree(&index)? {
+        true => back,
+        false => format!("{back} && {git} read-tree {}", shell_word(&index)),
+    })
 }
 
 /// What git said, as one line.
@@ -160,7 +177,7 @@ fn begin(ctx: &Context, reg: &Registration, plan: &Plan, step: &Step, options: &
             "commit them first, or see 'agents.captureMaxFile'",
         ));
     }
-    Ok(Tree { repo: ctx.repo(), entry: &plan.entry, branch: &reg.branch }.reset(&step.tip)?)
+    Ok(Tree { repo: ctx.repo(), entry: &plan.entry, branch: &reg.branch }.reset()?)
 }
 
 fn keep(
@@ -216,7 +233,8 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
     }
     // With the branch checked out and no rebase under way git has not begun, or is done: what differs is somebody's.
     let half = operation.is_some() || now.head != worktree::Head::Branch(reg.branch.clone());
-    if half && side == Side::Elsewhere {
+    // Somebody's commit came in between: git, which was to move the branch, leaves the tree beside it.
+    if half && side == Side::Elsewhere && operation.is_none() {
         return Ok(side);
     }
     if half {
@@ -224,7 +242,8 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         if came == Came::Later || !is_untouched(ctx, &now)? {
             put_aside(ctx, reg, &now, step)?;
         }
-        // Refused where its notes are half written; the rest does without.
+        // Refused where its notes are half written; the rest does without. It would move the branch from where somebody
+        // else has put it.
         if side == Side::Old {
             let _ = tree.abort();
         }
@@ -236,7 +255,7 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         };
         let is_whole = read()?.is_some_and(whole);
         if !is_whole {
-            tree.reset(&target)?;
+            tree.reset()?;
         }
         // Also where git went back by itself: one that died in a checkout does not know what it had made.
         clear(ctx, reg, entry, step, &target)?;
