@@ -691,3 +691,70 @@ fn a_commit_in_the_middle_of_a_sync_left_the_tree_detached() {
     repo.agents(&["sync", "one", "--carry"]).ok();
     assert_eq!((at.tip("HEAD~3"), at.read("src/b.txt")), (repo.tip("main"), "carried\n".into()));
 }
+
+#[test]
+fn an_agent_whose_base_was_deleted_had_no_way_to_another_one() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["branch", "dev"]);
+    repo.agents(&["new", "one", "--base", "dev"]).ok();
+    let at = repo.worktree("one");
+    at.write("made.txt", "made\n");
+    at.commit("Work");
+    let (tip, fork) = (at.tip("HEAD"), repo.tip("dev"));
+    let base = base_moves(&repo, "c.txt", "c\n");
+    repo.git(&["branch", "-D", "dev"]);
+    let words = "'dev' is gone; 'git agents sync --onto BASE one' gives it another base";
+    assert!(repo.status_of("one")["findings"][0].as_str().unwrap().contains(words));
+    assert!(repo.agents(&["doctor"]).code(1).stdout.contains(words));
+    for args in [&["sync", "one"][..], &["land", "one"]] {
+        let out = repo.agents(args).code(1);
+        assert!(out.stderr.contains("sync --onto BASE one"), "{out}");
+    }
+    repo.agents(&["sync", "--onto", "nobody", "one"]).code(128);
+    repo.agents(&["sync", "--onto", "one", "one"]).code(128);
+    repo.agents(&["sync", "--onto", "main", "--all"]).code(129);
+    assert!(
+        repo.agents(&["sync", "--dry-run", "--onto", "main", "one"]).ok().stderr.contains("would be rebased on 'main'")
+    );
+    assert_eq!(repo.git(&["config", "agent.one.base"]), "refs/heads/dev");
+    let out = repo.agents(&["sync", "--onto", "main", "one"]).ok();
+    let is_on_main = || {
+        assert_eq!(
+            (at.tip("HEAD~1"), repo.git(&["config", "agent.one.base"])),
+            (base.clone(), "refs/heads/main".into())
+        );
+        assert!(repo.status_of("one")["findings"].as_array().unwrap().is_empty());
+        assert!(
+            events(&repo)
+                .iter()
+                .any(|e| e.contains("\"kind\":\"synced\"") && e.contains("\"base\":\"refs/heads/main\""))
+        );
+    };
+    is_on_main();
+    undo(&repo, &out);
+    assert_eq!((at.tip("HEAD"), repo.git(&["config", "agent.one.base"])), (tip.clone(), "refs/heads/dev".into()));
+    // Where it sits there already, the base alone changes.
+    repo.git(&["branch", "old", &fork]);
+    let out = repo.agents(&["sync", "--onto", "old", "one"]).ok();
+    assert_eq!((at.tip("HEAD"), repo.git(&["config", "agent.one.base"])), (tip.clone(), "refs/heads/old".into()));
+    undo(&repo, &out);
+    assert_eq!(repo.git(&["config", "agent.one.base"]), "refs/heads/dev");
+    // Killed anywhere: the base changes with the branch.
+    crate::kill::copy(&env.root().join("code"), &env.root().join("template"));
+    let target = crate::support::kill::Target::agents(&repo, &["sync", "--onto", "main", "one"]);
+    let points = target.points();
+    is_on_main();
+    for point in points.iter().skip(7).step_by(points.len() / 3) {
+        std::fs::remove_dir_all(env.root().join("code")).unwrap();
+        crate::kill::copy(&env.root().join("template"), &env.root().join("code"));
+        target.kill_before(point);
+        env.until("nothing runs", || env.processes().is_empty());
+        repo.repair();
+        let base = if at.tip("HEAD") == tip { "refs/heads/dev" } else { "refs/heads/main" };
+        assert_eq!(repo.git(&["config", "agent.one.base"]), base, "killed before {point}");
+        repo.agents(&["sync", "--onto", "main", "one"]).ok();
+        is_on_main();
+    }
+    repo.agents(&["land", "one"]).ok();
+}

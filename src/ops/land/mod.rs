@@ -254,7 +254,7 @@ fn one(ctx: &Context, step: &Planned, o: &Options<'_>, signals: &Signals, tell: 
                 tell(Progress::Said(&format!("'{name}' is rebased on '{}'", s.on)));
                 tip = s.to.unwrap_or(tip);
             }
-            sync::Outcome::Standing(_) => {}
+            sync::Outcome::Standing { .. } => {}
             sync::Outcome::Kept(why) => return Ok(End::Kept(why.into())),
             sync::Outcome::Failed(why) => return Ok(End::Failed(why.into())),
         }
@@ -282,7 +282,7 @@ fn rebased<'c>(
 ) -> Result<std::result::Result<Option<(Round<'c>, Oid)>, End>> {
     match sync::sync(ctx, name, &sync::Options { dry_run: true, ..how.clone() })? {
         sync::Outcome::Synced(_) => {}
-        sync::Outcome::Standing(_) => return Ok(Ok(None)),
+        sync::Outcome::Standing { .. } => return Ok(Ok(None)),
         sync::Outcome::Kept(why) => return Ok(Err(End::Kept(why.into()))),
         sync::Outcome::Failed(why) => return Ok(Err(End::Failed(why.into()))),
     }
