@@ -95,10 +95,16 @@ fn repository(ctx: &Context, out: &mut Vec<Finding>) -> Result<()> {
     let config = crate::git::config_file::read(&repo.common_dir)?;
     let in_tree = repo.common_dir.file_name().is_some_and(|n| n == ".git")
         && repo.common_dir.parent().is_some_and(|p| p.join(".git").is_dir() && p.join(".git/index").exists());
-    let changed = super::executable::changed(ctx)?;
-    if !changed.is_empty() {
-        let mend = "look at them, then 'git agents doctor --accept'".to_owned();
-        out.push(found(Severity::Problem, "git", super::executable::words(&changed), Some(mend)));
+    match super::executable::changed(ctx) {
+        Ok(changed) if changed.is_empty() => {}
+        Ok(changed) => {
+            let mend = "look at them, then 'git agents doctor --accept'".to_owned();
+            out.push(found(Severity::Problem, "git", super::executable::words(&changed), Some(mend)));
+        }
+        Err(e) => {
+            let what = format!("not checked whether what git runs or trusts changed: {}", e.words());
+            out.push(found(Severity::Problem, "git", what, e.hint()));
+        }
     }
     if in_tree && config.flag("core", None, "bare") {
         let what = "core.bare is set though there is a checkout: git refuses to work in it";

@@ -135,6 +135,7 @@ impl Error {
             Error::Git(git::Error::Locked { path, .. }) => {
                 Some(format!("if no git process is running, remove '{}' and try again", path.display()))
             }
+            Error::User(e) => e.hint(),
             Error::Files(e) | Error::Git(git::Error::Files(e)) => lacking(e),
             _ => None,
         }

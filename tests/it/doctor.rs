@@ -24,6 +24,21 @@ fn a_sound_repository_has_nothing_wrong() {
 }
 
 #[test]
+fn without_a_home_it_says_what_it_cannot_check_and_checks_the_rest() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agent("one");
+    repo.git(&["config", "agent.one.fork", "nonsense"]);
+    let mut command = env.agents_command(repo.path(), &["doctor", "--json"]);
+    command.env_remove("HOME").env_remove("XDG_STATE_HOME");
+    let out = crate::support::env::run(command, b"").code(1);
+    for words in ["not checked whether what git runs or trusts changed: HOME is not set", "'one' is damaged"] {
+        assert!(out.stdout.contains(words), "{out}");
+    }
+    assert!(out.stdout.contains("set HOME to your home directory"), "{out}");
+}
+
+#[test]
 fn each_finding_names_the_command_that_mends_it() {
     let env = Env::new();
     let repo = env.repo("x");

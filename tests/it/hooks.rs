@@ -58,12 +58,22 @@ fn installed_twice_is_once_and_uninstalled_is_as_before() {
     assert!(out.stderr.contains("undo: git agents hooks uninstall"), "{out}");
     let once = files(&hooks);
     assert_eq!(once.len(), before.len() + 3);
-    repo.agents(&["hooks", "install"]).ok();
-    assert_eq!(files(&hooks), once);
+    let again = repo.agents(&["hooks", "install"]).ok();
+    assert!(files(&hooks) == once && !again.stderr.contains("undo:"), "{again}");
     all_fire(&repo);
     repo.agents(&["hooks", "uninstall"]).ok();
     repo.agents(&["hooks", "uninstall"]).ok();
     assert_eq!(files(&hooks), before);
+}
+
+#[test]
+fn what_could_not_be_written_was_to_be_undone() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "core.hooksPath", "/proc/no-place-for-hooks"]);
+    let out = repo.agents(&["hooks", "install"]).code(128);
+    assert!(!out.stderr.contains("undo:"), "{out}");
+    assert!(repo.agents(&["hooks", "install", "--json"]).json()["results"][0]["undo"].is_null());
 }
 
 #[test]

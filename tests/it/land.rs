@@ -413,6 +413,28 @@ fn only_what_passes_lands() {
 }
 
 #[test]
+fn a_test_that_failed_left_the_branch_rebased() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let k = agent(&repo, "k", "k.txt", "k\n");
+    repo.write("base.txt", "moved\n");
+    let main = repo.commit("Moved");
+    let (before, at) = (status(&repo), (k.tip("HEAD"), status(&k), repo.git(&["config", "agent.k.fork"])));
+    let stands = || {
+        untouched(&repo, &before, &main);
+        assert_eq!((k.tip("HEAD"), status(&k), repo.git(&["config", "agent.k.fork"])), at);
+    };
+    // It is the result that is tested: neither side has both.
+    let out = repo.agents(&["land", "--rebase", "--test", "test -e k.txt && ! test -e base.txt", "k"]).code(1);
+    assert!(out.stderr.contains("'k' on 'main' does not pass"), "{out}");
+    stands();
+    let out = repo.agents(&["land", "--rebase", "--test", "test -e k.txt && test -e base.txt", "k"]).ok();
+    assert_eq!(out.stderr.matches("testing").count(), 1, "{out}");
+    assert_eq!((repo.tip("HEAD~1"), repo.read("k.txt")), (main.clone(), "k\n".into()));
+    repo_invariants(&repo);
+}
+
+#[test]
 fn commits_are_signed_as_set() {
     let env = Env::new();
     let repo = env.repo("x");

@@ -38,6 +38,33 @@ pub(super) struct Landing<'a> {
     pub(super) store: Store,
 }
 
+/// Tests what landing `step` comes to; why it does not go.
+pub(super) fn test(
+    ctx: &Context,
+    step: &Planned,
+    check: &Check,
+    at: Tree<'_>,
+    signals: &Signals,
+    tell: &mut Tell<'_>,
+) -> Result<Option<End>> {
+    let name = &step.name.0;
+    tell(Progress::Testing(name));
+    let tested = verify(ctx, check, at, signals, &mut |m| {
+        if let Making::Warning(w) = m {
+            tell(Progress::Warning(&w));
+        }
+    })?;
+    if tested.passed == Some(true) {
+        return Ok(None);
+    }
+    let reason = tested.reason.map(|r| format!(": {r}")).unwrap_or_default();
+    let log = tested.log.map(|l| format!("'{}' is what it printed", l.display()));
+    let did = if tested.passed.is_some() { "does not pass" } else { "cannot be told to pass" };
+    let command = crate::model::text::one_line(&check.shown(), 80);
+    let why = format!("'{name}' on '{}' {did} '{command}'{reason}", short_ref(&step.base));
+    Ok(Some(End::Kept(Why::new(why, log))))
+}
+
 impl Landing<'_> {
     fn name(&self) -> &str {
         &self.step.name.0
@@ -72,15 +99,15 @@ impl Landing<'_> {
         Ok(None)
     }
 
-    /// Tests the result; why it does not go.
+    /// Tests the result, unless that is what was `tested` before; why it does not go.
     pub(super) fn test(
         &self,
         check: &Check,
         style: LandStyle,
+        tested: Option<&Oid>,
         signals: &Signals,
         tell: &mut Tell<'_>,
     ) -> Result<Option<End>> {
-        tell(Progress::Testing(self.name()));
         let round = Round::begin(self.ctx)?;
         let forward = matches!(style, LandStyle::FfOnly | LandStyle::Rebase);
         let tree = if forward {
@@ -95,23 +122,13 @@ impl Landing<'_> {
                 None,
             ))));
         };
+        if tested == Some(&tree) {
+            return Ok(None);
+        }
         let commit =
             || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
         let at = Tree { tree: &tree, base: &self.step.base, commit: &commit };
-        let tested = verify(self.ctx, check, at, signals, &mut |m| {
-            if let Making::Warning(w) = m {
-                tell(Progress::Warning(&w));
-            }
-        })?;
-        if tested.passed == Some(true) {
-            return Ok(None);
-        }
-        let reason = tested.reason.map(|r| format!(": {r}")).unwrap_or_default();
-        let log = tested.log.map(|l| format!("'{}' is what it printed", l.display()));
-        let did = if tested.passed.is_some() { "does not pass" } else { "cannot be told to pass" };
-        let command = crate::model::text::one_line(&check.shown(), 80);
-        let why = format!("'{}' on '{}' {did} '{command}'{reason}", self.name(), self.base());
-        Ok(Some(End::Kept(Why::new(why, log))))
+        test(self.ctx, self.step, check, at, signals, tell)
     }
 
     /// Does it.
