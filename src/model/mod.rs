@@ -4,6 +4,7 @@ pub mod agent;
 pub mod event;
 pub mod flags;
 pub mod hook_file;
+pub mod junit;
 pub mod meet;
 pub mod overlap;
 pub mod symbols;

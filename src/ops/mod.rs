@@ -37,6 +37,7 @@ mod scratch;
 pub mod select;
 pub mod start;
 pub mod sync;
+pub mod tested;
 mod trash;
 pub mod trial;
 pub mod typed;

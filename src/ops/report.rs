@@ -483,6 +483,8 @@ fn facts(
         _ if a.reg.doing.is_none() => reasons.push("its worktree is missing".into()),
         _ => {}
     }
+    let (tests, failing) = super::tested::report(ctx, inv, a);
+    reasons.extend(failing);
     let flags = super::flags::of(ctx, a, &files);
     let record = a.record.as_ref();
     let name = &a.reg.name;
@@ -506,7 +508,7 @@ fn facts(
         tests_added: None,
         tests_removed: None,
         tests_skipped: None,
-        tests: None,
+        tests,
         flags,
         url: None,
         conflicts: Conflicts::default(),

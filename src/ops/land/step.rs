@@ -15,7 +15,7 @@ use crate::model::text::{safe_path, shell_word};
 use crate::ops::create::Step as Making;
 use crate::ops::overlap::Round;
 use crate::ops::scratch::{self, Scratch};
-use crate::ops::verify::{At as Tree, Check, verify};
+use crate::ops::verify::{At as Tree, Check, Patience, verify};
 use crate::ops::{Context, Error, Loaded, Result, base, naming};
 use crate::place::job::TOKEN;
 use crate::runtime::files;
@@ -97,8 +97,8 @@ impl Landing<'_> {
         };
         let commit =
             || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
-        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit };
-        let tested = verify(self.ctx, check, at, signals, &mut |m| {
+        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit, again: false, log: None };
+        let tested = verify(self.ctx, check, at, &Patience::of_a_person(signals), &mut |m| {
             if let Making::Warning(w) = m {
                 tell(Progress::Warning(&w));
             }
