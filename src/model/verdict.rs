@@ -29,6 +29,9 @@ pub struct Verdict {
     /// It failed, and was asked once more: the rest is what both said together.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
+    /// Files that it left, not ignored, as they are shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_behind: Vec<String>,
     /// How long it took.
     pub seconds: u64,
 }
@@ -125,6 +128,9 @@ pub struct Compared {
     /// Why it did not pass, or is unknown.
     #[serde(default)]
     pub reason: Option<String>,
+    /// Files that it left on the tip, not ignored, as they are shown.
+    #[serde(default)]
+    pub left_behind: Vec<String>,
     /// Of the tip.
     pub seconds: u64,
 }
@@ -168,6 +174,7 @@ impl Compared {
             flaky,
             by_name,
             reason: None,
+            left_behind: Vec::new(),
             seconds: 0,
         }
     }
@@ -197,6 +204,7 @@ mod tests {
             failing: Vec::new(),
             flaky: Vec::new(),
             again: false,
+            left_behind: Vec::new(),
             seconds: 3,
         }
     }

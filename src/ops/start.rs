@@ -309,7 +309,7 @@ pub fn hand_over(ctx: &Context, id: &AgentId, plan: &RunPlan, begin: Record) -> 
 }
 
 /// The same with the agent's lock, which becomes the supervisor's standard input.
-pub(super) fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan, begin: Record) -> Result<()> {
+pub fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan, begin: Record) -> Result<()> {
     let run = RunDir::of(&ctx.state, id);
     plan::write(&run, plan)?;
     run.write_live(&begin)?;

@@ -70,6 +70,7 @@ pub(super) fn report(ctx: &Context, inv: &Inventory, a: &Agent) -> (Option<Tests
         still_failing: c.still_failing,
         fixed: c.fixed,
         flaky: c.flaky,
+        left_behind: c.left_behind,
         tree: Some(c.tree),
         method: if c.by_name { "names" } else { "exit-code" },
         reason: c.reason,
@@ -109,6 +110,9 @@ impl TestsReport {
         }
         if self.now == "flaky" && self.flaky.is_empty() {
             parts.push("flaky: failed once, passed when asked again".to_owned());
+        }
+        if !self.left_behind.is_empty() {
+            parts.push(format!("leaves files: {}", names(&self.left_behind)));
         }
         if let Some(reason) = self.reason.as_ref().filter(|_| self.now == "unknown" || self.baseline == "unknown") {
             parts.push(one_line(reason, 200));

@@ -21,15 +21,17 @@ use super::scratch::{self, Scratch};
 use super::{Context, Error, Loaded, Result, base};
 use crate::config::{ApprovedPlan, CommandSpec, project::Submodules};
 use crate::git::objects::digest;
+use crate::git::status::{self, Place};
 use crate::model::agent::Oid;
 use crate::model::testlog;
+use crate::model::text::safe_path;
 use crate::model::verdict::{Outcome, Verdict};
 use crate::place::job::{Happening, Stop};
 use crate::place::log;
 use crate::runtime::signals::{Signals, Wake};
 use crate::runtime::{clock, files, process};
 use nix::sys::signal::Signal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -39,6 +41,8 @@ use std::time::Instant;
 const LOG_CAP: u64 = 8 << 20;
 /// Logs that are kept.
 const LOGS: usize = 50;
+/// Files left behind that are named.
+const LEFT: usize = 20;
 
 /// How trees are tested.
 #[derive(Debug, Clone)]
@@ -104,6 +108,8 @@ pub struct Tested {
     pub flaky: Vec<String>,
     /// It failed, and was asked once more.
     pub again: bool,
+    /// Files that the test left, not ignored, as they are shown.
+    pub left_behind: Vec<String>,
     /// Why it did not pass.
     pub reason: Option<String>,
     /// What setup and test printed, as long as that is kept.
@@ -210,6 +216,7 @@ pub fn verify(
             failing: out.failing.clone(),
             flaky: out.flaky.clone(),
             again: out.again,
+            left_behind: out.left_behind.clone(),
             seconds: out.seconds,
         };
         let held = ctx.state.lock()?;
@@ -232,6 +239,7 @@ fn known(ctx: &Context, check: &Check, at: At<'_>) -> Result<Option<Tested>> {
         failing: v.failing,
         flaky: v.flaky,
         again: v.again,
+        left_behind: v.left_behind,
         reason: (!v.passed).then(|| failed(v.exit_code)),
         log: log.into_iter().find(|p| name_of(p).starts_with(&label) && name_of(p).matches('.').count() == 1),
         seconds: v.seconds,
@@ -265,6 +273,7 @@ impl Runner<'_, '_> {
             failing: Vec::new(),
             flaky: Vec::new(),
             again: false,
+            left_behind: Vec::new(),
             reason: None,
             log: None,
             seconds: 0,
@@ -276,7 +285,9 @@ impl Runner<'_, '_> {
             (out.exit_code, out.reason) = (None, Some(format!("setup: {broken}")));
             return Ok(out);
         }
+        let before = self.changes();
         let first = self.once()?;
+        out.left_behind = self.changes().difference(&before).take(LEFT).cloned().collect();
         let broken = match first.ended {
             Ok(()) => return Ok(out),
             Err(Broken::Failed { code: Some(code), .. }) if self.at.again => {
@@ -320,6 +331,15 @@ impl Runner<'_, '_> {
             }
         }
         Ok(out)
+    }
+
+    /// What is not as the commit has it and not ignored.
+    fn changes(&self) -> BTreeSet<String> {
+        let changes = self.scratch.admin().and_then(|admin| {
+            let place = Place { worktree: self.scratch.path(), admin: &admin, head: Some(self.scratch.commit()) };
+            Ok(status::changes(self.ctx.repo(), &self.ctx.state.objects, &place)?)
+        });
+        changes.map(|c| c.all().map(|p| safe_path(p)).collect()).unwrap_or_default()
     }
 
     /// The test command, and the tests that failed by its JUnit files, else by what it printed.

@@ -67,6 +67,7 @@ fn compare(agent: &mut Agent, check: &Check, tip: &Oid) -> Result<Compared> {
     let tree = tree_of(agent, tip)?;
     let mut out = Compared::of(check.shown(), tree, base, &at_tip.outcome(), &at_base.outcome());
     out.seconds = at_tip.seconds;
+    out.left_behind.clone_from(&at_tip.left_behind);
     out.reason = match (at_tip.passed, at_base.passed) {
         (Some(true), None) => at_base.reason.map(|r| format!("the base: {r}")),
         _ => at_tip.reason,
