@@ -5,6 +5,7 @@ pub mod event;
 pub mod flags;
 pub mod hook_file;
 pub mod json_edit;
+pub mod junit;
 pub mod meet;
 pub mod overlap;
 pub mod skill;

@@ -38,6 +38,7 @@ pub mod select;
 pub mod skills;
 pub mod start;
 pub mod sync;
+pub mod tested;
 mod trash;
 pub mod trial;
 pub mod typed;

@@ -127,6 +127,8 @@ pub struct TestsReport {
     pub fixed: Vec<String>,
     /// Failed on the tip, and passed when they were asked once more.
     pub flaky: Vec<String>,
+    /// Files that it left on the tip, not ignored: whoever runs it has them too.
+    pub left_behind: Vec<String>,
     /// Of the tip, which the verdict is noted on.
     pub tree: Option<Oid>,
     /// `names` where the output names tests, else `exit-code`.
@@ -483,6 +485,8 @@ fn facts(
         _ if a.reg.doing.is_none() => reasons.push("its worktree is missing".into()),
         _ => {}
     }
+    let (tests, failing) = super::tested::report(ctx, inv, a);
+    reasons.extend(failing);
     let flags = super::flags::of(ctx, a, &files);
     let record = a.record.as_ref();
     let name = &a.reg.name;
@@ -506,7 +510,7 @@ fn facts(
         tests_added: None,
         tests_removed: None,
         tests_skipped: None,
-        tests: None,
+        tests,
         flags,
         url: None,
         conflicts: Conflicts::default(),

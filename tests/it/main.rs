@@ -54,3 +54,4 @@ mod sync;
 mod sync_kill;
 mod talk;
 mod trust;
+mod verdicts;

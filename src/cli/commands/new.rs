@@ -198,7 +198,7 @@ fn narrate(s: &Session, step: Step) {
                 s.ui.say(&format!("left out: {} ({})", l.path.display(), l.reason));
             }
         }
-        Step::Worktree(_) => {}
+        Step::Worktree(_) | Step::Waits(_) | Step::Tests => {}
     }
 }
 
@@ -240,6 +240,7 @@ fn setup(
         limit_of: ("setup", "agents.setupTime"),
         log: &log,
         log_cap: crate::place::log::CAP,
+        also: None,
     };
     let mut by = None;
     let outcome = setup.run(signals, &mut |h| {

@@ -108,6 +108,7 @@ pub fn merged(
             s.ui.say(&format!("testing '{base}' {with}"));
         }
         Progress::Step(Step::Warning(w)) => s.ui.warn(&w),
+        Progress::Step(Step::Waits(w)) => s.ui.say(&format!("waiting {w}")),
         Progress::Step(_) => {}
     })?;
     if check.is_none() {
@@ -236,6 +237,9 @@ fn one(s: &Session, a: &AgentReport, out: &mut String) {
     ));
     for r in &a.reasons {
         out.push_str(&format!("   {}\n", safe_line(r.as_bytes())));
+    }
+    if let Some(t) = &a.tests {
+        out.push_str(&format!("   tests: {}\n", t.line()));
     }
     for f in &a.flags {
         out.push_str(&format!("   flag: {}\n", safe_line(f.text.as_bytes())));
