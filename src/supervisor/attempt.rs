@@ -227,6 +227,8 @@ pub(super) struct Seen {
     finished: Option<bool>,
     last_words: Option<String>,
     question: Option<String>,
+    /// It did something after it asked.
+    went_on: bool,
     /// It told the id of its session: there is one.
     session: bool,
     /// The last error it said, or else the last line, that was no event.
@@ -343,13 +345,17 @@ fn take_in(
     if activity.is_progress() && !matches!(activity, Activity::Finished { .. }) {
         // It goes on by itself. Its end alone is no answer.
         agent.record.question = None;
-        seen.question = None;
+        seen.went_on = true;
     }
     match activity {
         Activity::Message { text } => seen.last_words = Some(text.clone()),
         Activity::Session { id } if !id.is_empty() => {
-            agent.record.session = Some(id.clone());
             seen.session = true;
+            if agent.record.session.as_ref() != Some(id) {
+                agent.record.session = Some(id.clone());
+                // At once: who is killed a moment later goes on with it.
+                agent.publish();
+            }
         }
         Activity::Progress { text } | Activity::Retrying { text } | Activity::Other { text } => {
             let error = |text: &str| text.to_ascii_lowercase().contains("error");
@@ -368,6 +374,7 @@ fn take_in(
         }
         Activity::NeedsInput { question } => {
             seen.question = Some(question.clone());
+            seen.went_on = false;
             agent.record.question = Some(question.clone());
             watch.asked();
             agent.publish();
@@ -440,7 +447,9 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
     if let Some(until) = seen.rate_limit {
         return Ok(Done::RateLimited(until));
     }
-    if seen.question.is_some() && seen.finished != Some(false) {
+    // One that asks and ends well has not finished; one that asks and dies had no time to go on.
+    let asks = seen.finished.is_none() || seen.finished == Some(true) && !seen.went_on;
+    if seen.question.is_some() && asks {
         return Ok(asked(agent, seen.question));
     }
     if entry.link() != worktree::Link::Good {

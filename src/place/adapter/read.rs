@@ -50,7 +50,7 @@ impl Reader {
     /// The meaning of one line, without its end.
     pub fn line(&mut self, line: &[u8]) -> Vec<Activity> {
         if matches!(self.format, Format::Lines | Format::Scripted) {
-            return self.asked(read_line(self.format, line).into_iter().collect());
+            return with_questions(read_line(self.format, line));
         }
         let (events, text) = salvage::objects(line);
         for event in &events {
@@ -59,15 +59,13 @@ impl Reader {
         if events.is_empty() {
             self.text(&text);
         }
-        let out = std::mem::take(&mut self.out);
-        self.asked(out.into_iter().map(Activity::cleaned).collect())
+        with_questions(std::mem::take(&mut self.out).into_iter().map(Activity::cleaned))
     }
 
     /// What is left when there are no more lines.
     pub fn end(&mut self) -> Vec<Activity> {
         self.flush();
-        let out = std::mem::take(&mut self.out);
-        self.asked(out.into_iter().map(Activity::cleaned).collect())
+        with_questions(std::mem::take(&mut self.out).into_iter().map(Activity::cleaned))
     }
 
     fn event(&mut self, event: &Fields) {
@@ -132,16 +130,20 @@ impl Reader {
         }
         self.say(Activity::Finished { ok, text: reason });
     }
+}
 
-    /// Any assistant can ask a person: see the frame of its prompt.
-    fn asked(&self, mut activities: Vec<Activity>) -> Vec<Activity> {
-        if let Some(Activity::Message { text } | Activity::Progress { text }) = activities.last()
-            && let Some(question) = super::frame::question(text)
-        {
-            activities.push(Activity::NeedsInput { question });
-        }
-        activities
+/// Any assistant can ask a person: see the frame of its prompt.
+fn with_questions(activities: impl IntoIterator<Item = Activity>) -> Vec<Activity> {
+    let mut out = Vec::new();
+    for activity in activities {
+        let question = match &activity {
+            Activity::Message { text } | Activity::Progress { text } => super::frame::question(text),
+            _ => None,
+        };
+        out.push(activity);
+        out.extend(question.map(|question| Activity::NeedsInput { question }));
     }
+    out
 }
 
 fn text<'a>(fields: &'a Fields, key: &str) -> &'a str {

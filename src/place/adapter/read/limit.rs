@@ -148,7 +148,10 @@ fn clock(text: &str, words: &[String], now: &Zoned) -> Option<Timestamp> {
         let Ok(time) = Time::new(hour, minute, 0, 0) else { continue };
         let day = named_day(&words[..i], &here).unwrap_or_else(|| here.date());
         let mut at = day.to_datetime(time).to_zoned(zone.clone()).ok()?;
-        if at < here && day == here.date() {
+        if at < here && here.duration_since(&at) < SignedDuration::from_mins(1) {
+            // Told in whole minutes, it is within this one.
+            at = at.checked_add(SignedDuration::from_mins(1)).ok()?;
+        } else if at < here && day == here.date() {
             at = day.tomorrow().ok()?.to_datetime(time).to_zoned(zone).ok()?;
         }
         return Some(at.timestamp());
@@ -187,6 +190,7 @@ mod tests {
                 "You’ve hit your usage limit. Upgrade to Pro (https://x.com/pro), or try again at 7:08 PM.",
                 "2026-11-30T19:08:00Z",
             ),
+            ("usage limit. Try again at 5:38 PM.", "2026-11-30T17:39:00Z"),
             ("You've hit your usage limit. Try again at Dec 5th, 2026 3:45 AM.", "2026-12-05T03:45:00Z"),
             ("usage limit. try again in 3 days 4 hours 1 minute.", "2026-12-03T21:39:14Z"),
             ("Claude AI usage limit reached|1796070000", "2026-11-30T20:20:00Z"),
