@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod answer;
+pub mod assistant;
 pub mod base;
 mod cache;
 pub mod clean;

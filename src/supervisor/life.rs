@@ -193,7 +193,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         scripts: &agent.plan.scripts,
         cwd: &entry.path,
         env,
-        values: attempt::values(agent, &entry.path),
+        values: attempt::values(agent, &entry),
         env_allow: &agent.plan.env_allow,
         token: &agent.address.token,
         grace: agent.plan.grace(),

@@ -10,6 +10,7 @@
 )]
 
 mod adopt;
+mod assistants;
 mod clean;
 mod cli;
 mod create;
