@@ -1,6 +1,7 @@
 //! The command line: arguments, calls, rendering. It decides nothing.
 
 pub mod commands;
+mod complete;
 pub mod error;
 pub mod follow;
 mod hook;
@@ -105,6 +106,8 @@ enum Command {
     Hooks(commands::hooks::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
+    #[command(hide = true)]
+    Completions(commands::shell_init::StubArgs),
     #[command(hide = true, alias = "switch")]
     Cd(commands::shell_init::CdArgs),
     #[command(hide = true)]
@@ -161,6 +164,12 @@ pub fn main() -> i32 {
         && command == "hook"
     {
         return hook::main(rest);
+    }
+    if let [_, command, rest @ ..] = args.as_slice()
+        && command == "complete"
+        && rest.len() > 2
+    {
+        return complete::main(rest);
     }
     if let [_, only] = args.as_slice()
         && (only == "--version" || only == "-V")
@@ -270,6 +279,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Hooks(a) => commands::hooks::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),
+        Command::Completions(a) => commands::shell_init::stub(s, &a),
         Command::Cd(a) => commands::shell_init::cd(s, &a),
         Command::Supervise { .. } | Command::ScriptedAssistant { .. } => Ok(code::DONE),
     }

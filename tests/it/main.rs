@@ -12,6 +12,7 @@
 mod adopt;
 mod clean;
 mod cli;
+mod completion;
 mod create;
 mod doctor;
 mod errors;
