@@ -44,7 +44,7 @@ pub struct Cli {
 const HELP: &str = "\
 usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
 
-start      demo         the whole journey on a throw-away repository
+start      init, demo   sets a project up; the whole journey on a throw-away one
            new, adopt   one environment, new or of what exists; no assistant
            run          tasks become agents working side by side; the report
 meanwhile  status       who does what, who needs you (also plain 'git agents')
@@ -69,6 +69,7 @@ AGENT is a name, a branch, a number of the last batch, or '@' (here).
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(commands::init::Args),
     Demo(commands::demo::Args),
     #[command(alias = "add", alias = "create")]
     New(commands::new::Args),
@@ -251,6 +252,7 @@ fn not_a_directory() -> std::io::Error {
 
 fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
     match command {
+        Command::Init(a) => commands::init::run(s, &a),
         Command::Demo(a) => commands::demo::run(s, &a),
         Command::New(a) => commands::new::run(s, &a),
         Command::Run(a) => commands::run::run(s, &a),

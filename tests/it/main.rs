@@ -19,6 +19,7 @@ mod errors;
 mod expire;
 mod faults;
 mod hooks;
+mod init;
 mod kill;
 mod land;
 mod land_kill;

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod doctor;
 pub mod exec;
 pub mod hooks;
+pub mod init;
 pub mod land;
 pub mod logs;
 pub mod new;
