@@ -1,6 +1,7 @@
 //! The command line: arguments, calls, rendering. It decides nothing.
 
 pub mod commands;
+mod complete;
 pub mod error;
 pub mod follow;
 mod hook;
@@ -43,7 +44,7 @@ pub struct Cli {
 const HELP: &str = "\
 usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
 
-start      demo         the whole journey on a throw-away repository
+start      init, demo   sets a project up; the whole journey on a throw-away one
            new, adopt   one environment, new or of what exists; no assistant
            run          tasks become agents working side by side; the report
 meanwhile  status       who does what, who needs you (also plain 'git agents')
@@ -68,6 +69,7 @@ AGENT is a name, a branch, a number of the last batch, or '@' (here).
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(commands::init::Args),
     Demo(commands::demo::Args),
     #[command(alias = "add", alias = "create")]
     New(commands::new::Args),
@@ -106,6 +108,8 @@ enum Command {
     Skills(commands::skills::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
+    #[command(hide = true)]
+    Completions(commands::shell_init::StubArgs),
     #[command(hide = true, alias = "switch")]
     Cd(commands::shell_init::CdArgs),
     #[command(hide = true)]
@@ -162,6 +166,12 @@ pub fn main() -> i32 {
         && command == "hook"
     {
         return hook::main(rest);
+    }
+    if let [_, command, rest @ ..] = args.as_slice()
+        && command == "complete"
+        && rest.len() > 2
+    {
+        return complete::main(rest);
     }
     if let [_, only] = args.as_slice()
         && (only == "--version" || only == "-V")
@@ -243,6 +253,7 @@ fn not_a_directory() -> std::io::Error {
 
 fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
     match command {
+        Command::Init(a) => commands::init::run(s, &a),
         Command::Demo(a) => commands::demo::run(s, &a),
         Command::New(a) => commands::new::run(s, &a),
         Command::Run(a) => commands::run::run(s, &a),
@@ -272,6 +283,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Skills(a) => commands::skills::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),
+        Command::Completions(a) => commands::shell_init::stub(s, &a),
         Command::Cd(a) => commands::shell_init::cd(s, &a),
         Command::Supervise { .. } | Command::ScriptedAssistant { .. } => Ok(code::DONE),
     }

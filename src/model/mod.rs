@@ -1,6 +1,7 @@
 //! What there is: names, states, events, task lists, levels of overlap. Pure; no file, process or clock.
 
 pub mod agent;
+pub mod detect;
 pub mod event;
 pub mod flags;
 pub mod hook_file;

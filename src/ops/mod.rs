@@ -16,6 +16,7 @@ pub mod hold;
 pub mod hooks;
 pub mod identity;
 pub mod inbox;
+pub mod init;
 pub mod inventory;
 pub mod land;
 pub mod landed;

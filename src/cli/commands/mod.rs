@@ -8,6 +8,7 @@ pub mod demo;
 pub mod doctor;
 pub mod exec;
 pub mod hooks;
+pub mod init;
 pub mod land;
 pub mod logs;
 pub mod new;
@@ -87,6 +88,12 @@ pub fn finish(s: &Session, json: bool, results: Vec<Outcome>, hints: &[String]) 
     }
     Ok(code)
 }
+
+/// The commands with an answer in JSON.
+pub const SCHEMAS: &[&str] = &[
+    "adopt", "check", "clean", "doctor", "hooks", "land", "new", "overlap", "push", "report", "restore", "retry", "rm",
+    "send", "show", "status", "stop", "sync",
+];
 
 /// The JSON schema of a command's answer.
 pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
