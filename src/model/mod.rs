@@ -9,6 +9,7 @@ pub mod overlap;
 pub mod symbols;
 pub mod task;
 pub mod tasks;
+pub mod testcases;
 pub mod testlog;
 pub mod text;
 pub mod units;
