@@ -38,6 +38,7 @@ mod reasons;
 mod removal_table;
 mod remove;
 mod report;
+mod report_facts;
 mod restore;
 mod run_env;
 mod run_json;

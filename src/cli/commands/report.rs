@@ -12,7 +12,7 @@ use crate::ops::answer::JsonPath;
 use crate::ops::create::Step;
 use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::merged::{self, Merged, Progress};
-use crate::ops::report::{AgentReport, Report, Verdict};
+use crate::ops::report::{AgentReport, Report, TestsCount, Verdict};
 use crate::ops::select::Match;
 use crate::ops::{Context, Loaded};
 use crate::runtime::signals::Signals;
@@ -267,12 +267,31 @@ fn one(s: &Session, a: &AgentReport, out: &mut String) {
     if a.files.len() > 8 {
         out.push_str(&format!("     and {} more\n", a.files.len() - 8));
     }
+    if let Some(words) = tests_words(a) {
+        out.push_str(&format!("   tests: {words}\n"));
+    }
     out.push_str(&format!("   look: {}\n", a.commands.look));
     match (a.verdict, &a.commands.take) {
         (Verdict::Ready | Verdict::Look, Some(t)) if !a.commits.is_empty() => out.push_str(&format!("   take: {t}\n")),
         _ => {}
     }
     out.push_str(&format!("   drop: {}\n", a.commands.drop));
+}
+
+/// What became of tests; `None` where nothing did.
+fn tests_words(a: &AgentReport) -> Option<String> {
+    let cases = |t: &Option<TestsCount>| t.as_ref().map_or(0, |t| t.cases);
+    let (added, removed, skipped) = (cases(&a.tests_added), cases(&a.tests_removed), cases(&a.tests_skipped));
+    let mut out = Vec::new();
+    if let Some(t) = a.tests_added.as_ref().filter(|t| t.cases > 0) {
+        let languages: Vec<String> = t.by_language.iter().map(|(l, n)| format!("{l} {n}")).collect();
+        out.push(format!("+{added} ({})", languages.join(", ")));
+    }
+    out.extend((removed > 0).then(|| format!("-{removed}")));
+    let changed = out.join(" ");
+    let parts = [changed, if skipped > 0 { format!("{skipped} switched off") } else { String::new() }];
+    let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Each pair once, worst first, in words.
