@@ -6,6 +6,7 @@ pub mod error;
 pub mod follow;
 mod hook;
 mod moved;
+pub mod render;
 mod screen;
 pub mod ui;
 mod watch;

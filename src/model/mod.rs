@@ -13,6 +13,7 @@ pub mod skill;
 pub mod symbols;
 pub mod task;
 pub mod tasks;
+pub mod testcases;
 pub mod testlog;
 pub mod text;
 pub mod units;

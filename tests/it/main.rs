@@ -41,6 +41,8 @@ mod reasons;
 mod removal_table;
 mod remove;
 mod report;
+mod report_facts;
+mod report_formats;
 mod restore;
 mod run_env;
 mod run_json;
