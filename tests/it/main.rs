@@ -17,6 +17,7 @@ mod doctor;
 mod errors;
 mod expire;
 mod faults;
+mod hook_managers;
 mod hooks;
 mod kill;
 mod land;
