@@ -9,7 +9,7 @@ use crate::config::{Approval, Flags};
 use crate::git::worktree;
 use crate::model::agent::RunState;
 use crate::model::text::{safe_line, shell_word};
-use crate::runtime::files;
+use crate::runtime::{files, resolver};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -161,6 +161,11 @@ fn set_up(ctx: &Context, out: &mut Vec<Finding>) {
             out.push(found(Severity::Note, "set-up", what, Some("git agents trust".into())));
         }
         Err(e) => out.push(found(Severity::Problem, "set-up", e.words(), e.hint())),
+    }
+    if let Some(why) = resolver::trouble(std::time::Duration::from_secs(1)) {
+        let what = format!("'{}' {why}; browsers find apps under such names, other programs do not", resolver::NAME);
+        let mend = "install libnss-myhostname, or run systemd-resolved; 127.0.0.1 with the port works as it is";
+        out.push(found(Severity::Note, "set-up", what, Some(mend.to_owned())));
     }
     let place = ctx.repo().main_worktree.as_ref().unwrap_or(&ctx.repo().common_dir);
     if let Some(free) = files::free_space(place)

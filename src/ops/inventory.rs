@@ -352,6 +352,10 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
             e.path.display()
         )),
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
+        (Some(e), Some(worktree::Link::Broken(_))) if super::identity::is_taken(ctx, e) => {
+            zombie = Some(Zombie::Missing);
+            findings.push(format!("the repository itself stands where its worktree was, at '{}'", e.path.display()));
+        }
         (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
         (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => {
             zombie = Some(Zombie::Missing);

@@ -9,6 +9,7 @@ pub mod clean;
 pub mod commands;
 pub mod create;
 pub mod doctor;
+mod endings;
 pub mod executable;
 pub mod expire;
 pub mod flags;

@@ -19,6 +19,7 @@ mod doctor;
 mod errors;
 mod expire;
 mod faults;
+mod hook_managers;
 mod hooks;
 mod init;
 mod kill;

@@ -758,3 +758,27 @@ fn an_agent_whose_base_was_deleted_had_no_way_to_another_one() {
     }
     repo.agents(&["land", "one"]).ok();
 }
+
+#[test]
+fn files_that_only_their_line_endings_make_different_were_refused_in_words_of_git() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("doc.md", "a\r\nb\r\n");
+    repo.commit("CRLF stored");
+    let at = with_commit(&repo, "one", "doc.md", "a\r\nb\r\nc\r\n");
+    repo.write(".gitattributes", "*.md text eol=lf\n");
+    repo.git(&["add", ".gitattributes"]);
+    repo.git(&["commit", "--quiet", "-m", "And a rule against it"]);
+    // Looked at anew, it is another file than the one that was checked out a moment ago.
+    repo.write("doc.md", "a\r\nb\r\n");
+    assert!(repo.git(&["status", "--porcelain"]).contains("M doc.md"), "the set-up is as reported");
+    let (main, tip) = (repo.tip("HEAD"), at.tip("HEAD"));
+    for args in [&["land", "one"][..], &["land", "--squash", "one"], &["sync", "one"], &["land", "--rebase", "one"]] {
+        let out = repo.agents(args).code(128);
+        assert!(out.stderr.contains("git takes for changed what nobody changed: doc.md;"), "{out}");
+        assert!(out.stderr.contains("hint: commit 'git add --renormalize .' on 'main' first"), "{out}");
+        assert!(!out.stderr.contains("Your local changes") && !out.stderr.contains("Aborting"), "{out}");
+        assert_eq!((repo.tip("HEAD"), repo.read("doc.md")), (main.clone(), "a\r\nb\r\n".into()));
+        assert_eq!((at.tip("one"), at.read("doc.md")), (tip.clone(), "a\r\nb\r\nc\r\n".into()));
+    }
+}

@@ -16,7 +16,7 @@ use crate::ops::create::Step as Making;
 use crate::ops::overlap::Round;
 use crate::ops::scratch::{self, Scratch};
 use crate::ops::verify::{At as Tree, Check, Patience, verify};
-use crate::ops::{Context, Error, Loaded, Result, base, naming};
+use crate::ops::{Context, Error, Loaded, Result, base, endings, naming};
 use crate::place::job::TOKEN;
 use crate::runtime::files;
 use crate::runtime::signals::Signals;
@@ -178,9 +178,12 @@ impl Landing<'_> {
             intent.finish(ctx, &held, &commit)?;
             return Ok(Ok(commit));
         }
-        let mut words = match told {
-            Err(e) => e.words(),
-            Ok(()) => format!("git said that it merged, and '{}' is where it was", self.base()),
+        let (mut words, hint) = match told {
+            Err(e) => match endings::explain(&e, self.base(), |p| before.contains(p)) {
+                Some((why, hint)) => (why, Some(hint)),
+                None => (e.words(), None),
+            },
+            Ok(()) => (format!("git said that it merged, and '{}' is where it was", self.base()), None),
         };
         if let Some(at) = self.at.as_ref().filter(|_| now.as_ref() == Some(&self.old)) {
             let aside = at.back(ctx.repo(), self.store.objects(), &self.old, &self.changes, &before, true)?;
@@ -194,7 +197,7 @@ impl Landing<'_> {
         intent.give_up(ctx, &held)?;
         drop(held);
         interrupted(signals)?;
-        Ok(Err(Why::new(format!("'{}' did not land: {words}", self.name()), None)))
+        Ok(Err(Why::new(format!("'{}' did not land: {words}", self.name()), hint)))
     }
 
     fn by_git(&self, style: LandStyle, loaded: Option<&Loaded>, token: &str, tell: &mut Tell<'_>) -> Result<()> {

@@ -15,10 +15,11 @@ use crate::git::status::Place;
 use crate::git::{self, objects, refs, sterile, worktree};
 use crate::model::agent::{Oid, Slug};
 use crate::model::event::Kind;
+use crate::model::task::short_ref;
 use crate::model::text::{safe_line, shell_word};
 use crate::ops::inventory::Agent;
 use crate::ops::record::RunDir;
-use crate::ops::{Context, Error, Result, identity, trial};
+use crate::ops::{Context, Error, Result, endings, identity, trial};
 use crate::runtime::{clock, files, lock::Lock};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -130,13 +131,23 @@ pub(super) fn run(ctx: &Context, a: &Agent, was: &Registration, plan: Plan, opti
             Ok(Outcome::Synced(plan.synced(Some(to), Some(undo))))
         }
         (side, done) => {
-            let words = done.as_ref().err().map_or_else(|| "git says that it was".to_owned(), |e| said(&e.words()));
+            // Work that goes along meets nothing that would change: that was looked at.
+            let base = short_ref(&a.reg.base);
+            let explained = done.as_ref().err().and_then(|e| endings::explain(e, base, |_| false));
+            let words = match (&explained, &done) {
+                (Some((why, _)), _) => why.clone(),
+                (None, Err(e)) => said(&e.words()),
+                (None, Ok(())) => "git says that it was".to_owned(),
+            };
             let hint = match side {
                 Side::Elsewhere => {
                     let again = format!("'git agents sync {}' tries again", name.typed());
                     format!("somebody else moved it meanwhile; what there was is in '{}'; {again}", step.kept)
                 }
-                _ => done.err().and_then(|e| e.hint()).unwrap_or_else(|| "it is as it was before".into()),
+                _ => explained
+                    .map(|e| e.1)
+                    .or_else(|| done.err()?.hint())
+                    .unwrap_or_else(|| "it is as it was before".into()),
             };
             let aside = put_aside_of(ctx, &step)?;
             let hint = match aside.as_slice() {
