@@ -182,6 +182,54 @@ fn gemini_is_refused_asks_and_meets_its_limit() {
     repo.agents(&["stop", "--all"]).ok();
 }
 
+/// An assistant that a person talks to, told to use a skill for two tasks.
+fn told_to_use(env: &Env, repo: &Repo<'_>, call: &[&str], prompt: &str) -> crate::support::Out {
+    repo.set("agents.assistant", "scripted");
+    repo.set("user.name", "A Tester");
+    repo.set("user.email", "tester@example.org");
+    // A shell that codex starts for commands is one of a log-in, with a path of its own.
+    let path = format!("PATH='{}'\n", env.path().to_str().unwrap());
+    std::fs::write(env.home().join(".bash_profile"), path).unwrap();
+    repo.agents(&["skills", "install", "--for", call[0]]).ok();
+    let list = "1. WRITE: a.txt: a\n   COMMIT: a\n2. WRITE: b.txt: b\n   COMMIT: b\n";
+    let mut command = env.command(call[0], repo.path());
+    command.args(&call[1..]).arg(format!("{prompt}\nSKILL: parallel\nSAY: reported\n\n{list}"));
+    let out = crate::support::env::run(command, b"").ok();
+    let status = repo.agents(&["status", "--json"]).ok().json();
+    let agents = status["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 2, "{out}");
+    assert!(agents.iter().all(|a| a["run"]["state"] == "succeeded" && a["ahead"] == 1), "{status}");
+    out
+}
+
+#[test]
+fn codex_finds_the_skill_and_follows_it() {
+    let model = Model::start();
+    let Some(env) = machine(&["codex"], &model.url()) else { return };
+    let repo = env.repo("x");
+    let call = ["codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox"];
+    let out = told_to_use(&env, &repo, &call, "$parallel");
+    // What it was shown is the report.
+    assert!(out.stdout.contains("2 of 2 agents ready") && out.stdout.contains("reported"), "{out}");
+}
+
+#[test]
+fn gemini_finds_the_skill_and_follows_it_and_so_does_its_command() {
+    let model = Model::start();
+    let Some(env) = machine(&["gemini"], &model.url()) else { return };
+    let repo = env.repo("x");
+    let call = ["gemini", "--approval-mode", "yolo", "--skip-trust", "-o", "stream-json", "-p"];
+    let out = told_to_use(&env, &repo, &call, "Use the skill 'parallel' for this.");
+    assert!(out.stdout.contains("2 of 2 agents ready") && out.stdout.contains("reported"), "{out}");
+    // Typed as a command, all of it is in the prompt; gemini makes one line of the words behind it.
+    let mut command = env.command("gemini", repo.path());
+    command.args(&call[1..]).arg("/parallel SAY: found");
+    let out = crate::support::env::run(command, b"").ok();
+    assert!(out.stdout.contains(r#""content":"found""#), "{out}");
+    let told = model.conversation("SAY: found").join("\n");
+    assert!(told.contains("git agents run -d -f -") && told.contains("git agents wait --timeout"), "{told}");
+}
+
 /// A program with this name, whose help is `help`, and which says `login` when it is asked for its log-in.
 fn pretend(env: &Env, name: &str, help: &str, login: &str) {
     env.script(

@@ -6,6 +6,8 @@
 //! | `RUN: command` | a call of the shell |
 //! | `CALL: tool {…}` | a call of this tool |
 //! | `STATUS: 429 3600` | that HTTP status, with a limit that ends in so many seconds |
+//! | `SKILL: name` | what the skill's text, as the assistant was given it, says: its shell commands one after another, a list in |
+//! |  | them replaced by the numbered one below this line; a skill whose text is not there yet is asked for first |
 //! | `SAY: text` | the last message (else `done`) |
 
 use serde_json::{Value, json};
@@ -172,6 +174,7 @@ fn turns(body: &Value) -> Vec<Option<String>> {
 
 fn decide(body: &Value) -> Answer {
     let (mut steps, mut done, mut last) = (Vec::new(), 0, "done".to_owned());
+    let mut list = String::new();
     for turn in turns(body) {
         let Some(text) = turn else {
             done += 1;
@@ -180,13 +183,25 @@ fn decide(body: &Value) -> Answer {
         let found: Vec<(String, String)> = text
             .lines()
             .filter_map(|l| l.trim().split_once(": "))
-            .filter(|(word, _)| ["RUN", "CALL", "STATUS", "SAY"].contains(word))
+            .filter(|(word, _)| ["RUN", "CALL", "STATUS", "SKILL", "SAY"].contains(word))
             .map(|(word, rest)| (word.to_owned(), rest.to_owned()))
             .collect();
         if !found.is_empty() {
+            list = text.rfind("\n1. ").map(|at| format!("{}\n", text[at..].trim())).unwrap_or_default();
             last = found.iter().rev().find(|(w, _)| w == "SAY").map_or("done".to_owned(), |(_, t)| t.clone());
             (steps, done) = (found.into_iter().filter(|(w, _)| w != "SAY").collect::<Vec<_>>(), 0);
         }
+    }
+    if let Some((_, name)) = steps.first().filter(|(word, _)| word == "SKILL") {
+        let steps = skill(body, name, &list);
+        // A skill that had to be asked for took a step itself.
+        return match steps.get(done) {
+            Some((tool, arguments)) if tool != "RUN" => {
+                Answer::Call(tool.clone(), serde_json::from_str(arguments).unwrap())
+            }
+            Some((_, command)) => in_shell(body, command),
+            None => Answer::Say(last),
+        };
     }
     let Some((word, rest)) = steps.get(done) else { return Answer::Say(last) };
     match word.as_str() {
@@ -198,10 +213,43 @@ fn decide(body: &Value) -> Answer {
             let (tool, arguments) = rest.split_once(' ').unwrap();
             Answer::Call(tool.to_owned(), serde_json::from_str(arguments).unwrap())
         }
-        _ => match shell(body) {
-            Some((tool, argument)) => Answer::Call(tool, json!({ argument: rest, "description": "as asked" })),
-            None => Answer::Say("there is no shell".to_owned()),
-        },
+        _ => in_shell(body, rest),
+    }
+}
+
+fn in_shell(body: &Value, command: &str) -> Answer {
+    match shell(body) {
+        Some((tool, argument)) => Answer::Call(tool, json!({ argument: command, "description": "as asked" })),
+        None => Answer::Say("there is no shell".to_owned()),
+    }
+}
+
+/// What following a skill comes to.
+fn skill(body: &Value, name: &str, list: &str) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    strings(body, &mut texts);
+    let is_text = |t: &&str| t.contains("```sh\n") && t.contains("git agents");
+    let parts =
+        body["contents"].as_array().into_iter().flatten().flat_map(|c| c["parts"].as_array().into_iter().flatten());
+    let asked = parts.into_iter().any(|p| p["functionCall"]["name"] == "activate_skill");
+    let Some(text) = texts.iter().copied().find(is_text) else {
+        return vec![("activate_skill".to_owned(), json!({ "name": name }).to_string())];
+    };
+    let blocks = text.split("```sh\n").skip(1).filter_map(|b| b.split("```").next());
+    let commands = blocks.map(|b| match (b.find("<<'TASKS'\n"), b.rfind("TASKS")) {
+        (Some(from), Some(to)) => format!("{}{list}{}", &b[..from + 10], &b[to..]),
+        _ => b.to_owned(),
+    });
+    let commands = commands.map(|c| ("RUN".to_owned(), c.trim_end().to_owned()));
+    asked.then(|| ("activate_skill".to_owned(), "{}".to_owned())).into_iter().chain(commands).collect()
+}
+
+fn strings<'v>(value: &'v Value, out: &mut Vec<&'v str>) {
+    match value {
+        Value::String(s) => out.push(s),
+        Value::Array(all) => all.iter().for_each(|v| strings(v, out)),
+        Value::Object(all) => all.values().for_each(|v| strings(v, out)),
+        _ => {}
     }
 }
 
