@@ -286,13 +286,14 @@ impl Runner<'_, '_> {
             return Ok(out);
         }
         let before = self.changes();
-        let first = self.once()?;
+        let first = self.once(&self.check.test.scripts)?;
         out.left_behind = self.changes().difference(&before).take(LEFT).cloned().collect();
         let broken = match first.ended {
             Ok(()) => return Ok(out),
             Err(Broken::Failed { code: Some(code), .. }) if self.at.again => {
                 out.exit_code = Some(code);
-                let second = self.once()?;
+                // What it names by now may be what the first one wrote.
+                let second = self.once(&BTreeMap::new())?;
                 out.again = true;
                 match second.ended {
                     Ok(()) => {
@@ -343,12 +344,12 @@ impl Runner<'_, '_> {
     }
 
     /// The test command, and the tests that failed by its JUnit files, else by what it printed.
-    fn once(&self) -> Result<Once> {
+    fn once(&self, scripts: &BTreeMap<String, Option<String>>) -> Result<Once> {
         let test = &self.check.test;
         let before = size(self.log);
         let files = test.junit.as_deref().map(|pattern| junit::Files::before(self.scratch.path(), pattern));
         let limit_of = ("a test", "timeout of [test]");
-        let ended = self.run(std::slice::from_ref(&test.command), &test.scripts, test.limit_s, limit_of)?;
+        let ended = self.run(std::slice::from_ref(&test.command), scripts, test.limit_s, limit_of)?;
         let failing = match &ended {
             Ok(()) => Vec::new(),
             Err(_) => files.and_then(|f| f.failing()).unwrap_or_else(|| testlog::failing(&printed(self.log, before))),
