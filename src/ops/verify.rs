@@ -19,7 +19,7 @@ use super::naming::{self, Wish};
 use super::plan::{self, RunPlan, TestPlan};
 use super::scratch::{self, Scratch};
 use super::{Context, Error, Loaded, Result, base};
-use crate::config::{ApprovedPlan, CommandSpec, project::Submodules};
+use crate::config::{ApprovedPlan, CommandSpec, project::Submodules, template};
 use crate::git::objects::digest;
 use crate::git::status::{self, Place};
 use crate::model::agent::Oid;
@@ -41,6 +41,10 @@ use std::time::Instant;
 const LOG_CAP: u64 = 8 << 20;
 /// Logs that are kept.
 const LOGS: usize = 50;
+/// What a limit is of, and its setting.
+const LIMIT_OF: (&str, &str) = ("a test", "timeout of [test]");
+/// More than that are not asked alone.
+const ALONE: usize = 100;
 /// Files left behind that are named.
 const LEFT: usize = 20;
 
@@ -161,7 +165,8 @@ impl Check {
     fn digest(&self) -> String {
         let variables: Vec<String> = variables("", Path::new("")).into_iter().map(|(name, _)| name).collect();
         let (t, p) = (&self.test, &self.plan);
-        let all = (&t.command, &t.junit, &p.setup, &p.copy, &p.clone, &p.submodules, &p.env_allow, &variables);
+        let all =
+            (&t.command, &t.junit, &t.again, &p.setup, &p.copy, &p.clone, &p.submodules, &p.env_allow, &variables);
         digest(&["test 2", &serde_json::to_string(&all).expect("plain JSON")])
     }
 
@@ -290,17 +295,20 @@ impl Runner<'_, '_> {
         out.left_behind = self.changes().difference(&before).take(LEFT).cloned().collect();
         let broken = match first.ended {
             Ok(()) => return Ok(out),
-            Err(Broken::Failed { code: Some(code), .. }) if self.at.again => {
-                out.exit_code = Some(code);
-                // What it names by now may be what the first one wrote.
-                let second = self.once(&BTreeMap::new())?;
+            Err(Broken::Failed { code: Some(code), why }) if self.at.again => {
                 out.again = true;
-                match second.ended {
-                    Ok(()) => {
-                        out.flaky = first.failing;
-                        return Ok(out);
+                match self.alone(&first.failing)? {
+                    Some((failing, flaky)) => {
+                        (out.failing, out.flaky) = (failing, flaky);
+                        Err(Broken::Failed { code: Some(code), why })
                     }
-                    broken => {
+                    None => {
+                        // What it names by now may be what the first run wrote.
+                        let second = self.once(&BTreeMap::new())?;
+                        if second.ended.is_ok() {
+                            out.flaky = first.failing;
+                            return Ok(out);
+                        }
                         // A runner that stops at its first failure names another one each time: only what both saw
                         // tells that the rest passed.
                         let both = |n: &String| second.failing.contains(n);
@@ -308,7 +316,7 @@ impl Runner<'_, '_> {
                             true => first.failing.into_iter().partition(both),
                             false => ([first.failing, second.failing].concat(), Vec::new()),
                         };
-                        broken
+                        second.ended
                     }
                 }
             }
@@ -343,16 +351,45 @@ impl Runner<'_, '_> {
         changes.map(|c| c.all().map(|p| safe_path(p)).collect()).unwrap_or_default()
     }
 
+    /// The tests that failed and fail again on their own, and those that passed then. `None` where that cannot be asked,
+    /// or does not settle it: that they pass alone does not say that all of the command would, it may have stopped at
+    /// them.
+    fn alone(&self, failing: &[String]) -> Result<Option<(Vec<String>, Vec<String>)>> {
+        let Some(CommandSpec::Argv(argv)) = &self.check.test.again else { return Ok(None) };
+        // They come from what was tested: one must not become an option of the runner's, or a template.
+        let is_odd = |n: &String| n.starts_with('-') || n.contains('{') || n.contains(char::is_control);
+        if failing.is_empty() || failing.len() > ALONE || failing.iter().any(is_odd) {
+            return Ok(None);
+        }
+        let words = argv.iter().flat_map(|word| match template::is_tests(word) {
+            true => failing.to_vec(),
+            false => vec![word.clone()],
+        });
+        let command = CommandSpec::Argv(words.collect());
+        let test = &self.check.test;
+        let before = size(self.log);
+        let ended = self.run(std::slice::from_ref(&command), &BTreeMap::new(), test.limit_s, LIMIT_OF)?;
+        let Err(Broken::Failed { code: Some(_), .. }) = ended else { return Ok(None) };
+        let said = printed(self.log, before);
+        let (failed, passed) = (testlog::failing(&said), testlog::passing(&said));
+        if !failing.iter().any(|n| failed.contains(n)) {
+            return Ok(None);
+        }
+        Ok(Some(failing.iter().cloned().partition(|n| failed.contains(n) || !passed.contains(n))))
+    }
+
     /// The test command, and the tests that failed by its JUnit files, else by what it printed.
     fn once(&self, scripts: &BTreeMap<String, Option<String>>) -> Result<Once> {
         let test = &self.check.test;
         let before = size(self.log);
         let files = test.junit.as_deref().map(|pattern| junit::Files::before(self.scratch.path(), pattern));
-        let limit_of = ("a test", "timeout of [test]");
-        let ended = self.run(std::slice::from_ref(&test.command), scripts, test.limit_s, limit_of)?;
+        let ended = self.run(std::slice::from_ref(&test.command), scripts, test.limit_s, LIMIT_OF)?;
         let failing = match &ended {
             Ok(()) => Vec::new(),
-            Err(_) => files.and_then(|f| f.failing()).unwrap_or_else(|| testlog::failing(&printed(self.log, before))),
+            Err(_) => {
+                let named = files.map(|f| f.failing()).unwrap_or_default();
+                if named.is_empty() { testlog::failing(&printed(self.log, before)) } else { named }
+            }
         };
         Ok(Once { ended, failing })
     }

@@ -113,7 +113,10 @@ fn test(agent: &mut Agent, check: &Check, commit: &Oid, what: &str) -> Result<Te
         At { tree: &tree, base: &base, commit: &|| Ok(commit.clone()), again: true, log: Some(&path) },
         &Patience {
             signals: &signals,
-            enough: &|| run.file("stop").exists() || !inbox::messages(&run).is_empty(),
+            enough: &|| {
+                told.borrow_mut().mend_folder();
+                run.file("stop").exists() || !inbox::messages(&run).is_empty()
+            },
             waits_for_room: true,
         },
         &mut |step| match step {

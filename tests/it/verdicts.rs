@@ -400,3 +400,53 @@ fn a_branch_that_moved_since_is_not_what_was_tested() {
     assert_eq!(one["reasons"], json!(["its tests failed before its last change, and were not run since"]));
     assert_eq!(repo.status_of("one")["tests"]["state"], "none");
 }
+
+#[test]
+fn failing_tests_alone_are_enough_to_know_that_they_fail_and_not_that_all_passes() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    // `all` is both of its tests; with names it runs these.
+    let script = r#"#!/bin/sh
+echo "$* $(cat mark 2>/dev/null || echo base)" >>'RUNS'
+if test "$1" = all; then set -- a b; else shift; fi
+for t; do
+  if grep -qx "$t" bad 2>/dev/null || { test "$t" = a && grep -qs shaky mark && ! test -e 'SHOOK'; }; then
+    touch 'SHOOK'
+    echo "test $t ... FAILED"
+    failed=1
+  else
+    echo "test $t ... ok"
+  fi
+done
+test -z "$failed" || exit 101
+"#;
+    let shook = env.root().join("shook").display().to_string();
+    env.script("runner", &script.replace("RUNS", &counter(&env).display().to_string()).replace("SHOOK", &shook));
+    repo.write(".git-agents.toml", "[test]\ncommand = 'runner all'\nagain = ['runner', 'only', '{{ tests }}']\n");
+    repo.agents(&["trust", "--yes"]).ok();
+    repo.run(&[("broken", "WRITE: mark: broken\nWRITE: bad: a\\nb\nCOMMIT: c")], &["-q"]).ok();
+    assert_eq!(tests(&repo, "broken")["newly_failing"], json!(["a", "b"]));
+    assert_eq!(runs(&env), ["all broken", "only a b broken", "all base"]);
+    std::fs::remove_file(&shook).unwrap();
+    repo.run(&[("shaky", "WRITE: mark: shaky\nCOMMIT: c")], &["-q"]).ok();
+    let t = tests(&repo, "shaky");
+    assert_eq!((&t["now"], &t["flaky"]), (&json!("flaky"), &json!(["a"])), "{t:#}");
+    // That it passes alone settles nothing: all of it is asked.
+    assert_eq!(runs(&env)[3..], ["all shaky", "only a shaky", "all shaky"]);
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn a_run_whose_folder_was_deleted_in_the_middle_of_its_tests_is_alone_and_goes_on() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (gate, _) = in_the_middle(&env, &repo);
+    let dir = repo.run_dir("one");
+    std::fs::remove_dir_all(&dir).unwrap();
+    env.until("its folder is there again", || dir.join("lock").exists() && repo.state("one") == "verifying");
+    repo.agents(&["retry", "one"]).code(128);
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(repo.settles("one"), "succeeded");
+    assert_eq!((runs(&env).len(), &tests(&repo, "one")["now"]), (2, &json!("pass")));
+    nothing_is_left(&repo);
+}
