@@ -68,6 +68,9 @@ pub struct Record {
     /// Processes of the run that could not be ended.
     #[serde(default)]
     pub survivors: Vec<String>,
+    /// What git runs or trusts here and changed while it worked, by name.
+    #[serde(default)]
+    pub git_changed: Vec<String>,
     /// Whether the environment has been set up.
     #[serde(default)]
     pub setup_done: bool,
@@ -118,6 +121,7 @@ impl Record {
             boot: process::boot_id(),
             event: None,
             survivors: Vec::new(),
+            git_changed: Vec::new(),
             setup_done: false,
             assistant: None,
             cost_limit: None,

@@ -3,7 +3,7 @@
 use super::inventory::{Agent, Inventory};
 use super::plan;
 use super::record::{Record, RunDir, to_event};
-use super::start::{check_program, hand_over_locked};
+use super::start::hand_over_locked;
 use super::{Context, Error, Loaded, Result, identity, inbox, unfinished};
 use crate::config::ApprovedPlan;
 use crate::git::locks::Mark;
@@ -81,7 +81,7 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
     let mut plan = plan::run_plan(ctx, loaded, approved, path, Some(&assistant))?;
     plan.test = plan::TestPlan::of(loaded, approved, task.test.as_deref());
     if let Some(adapter) = &plan.adapter {
-        check_program(adapter, ctx)?;
+        super::assistant::check(adapter, ctx, plan.env_allow.as_ref())?;
     }
     plan.cost_override = how.cost.or_else(|| plan::read(&run).and_then(|p| p.cost_override));
     plan.asked_by_person = true;

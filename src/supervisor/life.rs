@@ -52,13 +52,14 @@ pub fn live(agent: &mut Agent) {
 
 pub(super) type End = (RunState, Option<String>);
 
-/// Whether what git runs or trusts has changed is a warning for later; no run ends by it.
-pub(super) fn note_git(found: crate::ops::Result<Vec<String>>) {
-    match found {
+/// Whether what git runs or trusts has changed is a warning for later; no run ends by it. What has.
+pub(super) fn note_git(found: crate::ops::Result<Vec<String>>) -> Vec<String> {
+    match &found {
         Ok(changed) if changed.is_empty() => {}
-        Ok(changed) => say(&format!("warning: {}", executable::words(&changed))),
+        Ok(changed) => say(&format!("warning: {}", executable::words(changed))),
         Err(e) => say(&format!("warning: what git runs here could not be compared: {}", e.words())),
     }
+    found.unwrap_or_default()
 }
 
 fn run(agent: &mut Agent) -> Result<End> {
@@ -88,9 +89,11 @@ fn run(agent: &mut Agent) -> Result<End> {
             }
             return Ok(end);
         }
-        note_git(executable::begin(&agent.ctx, Some(&agent.reg.id)));
+        let before = note_git(executable::begin(&agent.ctx, Some(&agent.reg.id)));
         let done = attempt::run(agent);
-        note_git(executable::end(&agent.ctx));
+        let changed = note_git(executable::end(&agent.ctx)).into_iter().filter(|c| !before.contains(c));
+        agent.record.git_changed.extend(changed);
+        agent.record.git_changed.dedup();
         let done = done?;
         // What it has cost, and that its assistant is held, is known before the next one may start.
         agent.publish();
@@ -193,7 +196,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         scripts: &agent.plan.scripts,
         cwd: &entry.path,
         env,
-        values: attempt::values(agent, &entry.path),
+        values: attempt::values(agent, &entry),
         env_allow: &agent.plan.env_allow,
         token: &agent.address.token,
         grace: agent.plan.grace(),

@@ -10,14 +10,18 @@
 )]
 
 mod adopt;
+mod assistants;
 mod clean;
 mod cli;
+mod completion;
 mod create;
 mod doctor;
 mod errors;
 mod expire;
 mod faults;
+mod hook_managers;
 mod hooks;
+mod init;
 mod kill;
 mod land;
 mod land_kill;
@@ -38,10 +42,13 @@ mod reasons;
 mod removal_table;
 mod remove;
 mod report;
+mod report_facts;
+mod report_formats;
 mod restore;
 mod run_env;
 mod run_json;
 mod run_logs;
+mod skills;
 mod state;
 mod streams;
 mod supervise;
