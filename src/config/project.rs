@@ -53,6 +53,16 @@ pub enum CommandSpec {
     Argv(Vec<String>),
 }
 
+impl CommandSpec {
+    /// For people.
+    pub fn shown(&self) -> String {
+        match self {
+            CommandSpec::Shell(line) => line.clone(),
+            CommandSpec::Argv(argv) => argv.join(" "),
+        }
+    }
+}
+
 /// What takes the place of a clone that the file system cannot make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloneFallback {

@@ -155,10 +155,7 @@ impl Check {
 
     /// The command, for people.
     pub fn shown(&self) -> String {
-        match &self.test.command {
-            CommandSpec::Shell(line) => line.clone(),
-            CommandSpec::Argv(argv) => argv.join(" "),
-        }
+        self.test.command.shown()
     }
 
     /// Everything beside the tree that decides a verdict: command, setup, files taken along, names of variables.
@@ -286,8 +283,8 @@ impl Runner<'_, '_> {
         };
         let limit_of = ("setup", "agents.setupTime");
         if let Err(broken) = self.run(&plan.setup, &plan.scripts, plan.setup_time_s, limit_of)? {
-            out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
-            (out.exit_code, out.reason) = (None, Some(format!("setup: {broken}")));
+            out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong { .. }).then_some(false);
+            (out.exit_code, out.reason) = (None, Some(format!("setup: {}", broken.words())));
             return Ok(out);
         }
         let before = self.changes();
@@ -335,8 +332,8 @@ impl Runner<'_, '_> {
                 (out.passed, out.exit_code, out.reason) = (Some(false), Some(code), Some(failed(Some(code))));
             }
             Err(broken) => {
-                out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
-                (out.exit_code, out.reason) = (None, Some(broken.to_string()));
+                out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong { .. }).then_some(false);
+                (out.exit_code, out.reason) = (None, Some(broken.words().to_owned()));
             }
         }
         Ok(out)

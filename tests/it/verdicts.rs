@@ -213,6 +213,17 @@ fn a_command_that_never_ends_is_ended_and_a_setup_that_fails_is_said() {
     let one = repo.reported("one");
     assert_eq!((&one["verdict"], &one["tests"]["now"]), (&json!("look"), &json!("fail")));
     assert!(one["reasons"][0].as_str().unwrap().contains("a test may take 1s"), "{one}");
+    // The journal travels: nothing of this machine is in it.
+    let tree = repo.git(&["rev-parse", "refs/notes/agents-journal^{tree}"]);
+    let journal = repo.git(&["grep", "-h", "tested", &tree]);
+    assert!(journal.contains("a test may take") && !journal.contains(env.root().to_str().unwrap()), "{journal}");
+    let shown = repo.agents(&["show", "one"]).ok().stdout;
+    assert!(
+        shown.contains("\ntest        ls | grep") && shown.contains("\ntests       fail, 1 newly failing\n"),
+        "{shown}"
+    );
+    let plan = repo.run(&[("two", "WRITE: mark: two")], &["--dry-run"]).ok().stdout;
+    assert!(plan.contains("tested by: ls | grep -q ^ma && sleep 1000; true\n"), "{plan}");
     nothing_is_left(&repo);
 }
 
