@@ -70,6 +70,21 @@ fn a_kill_in_the_middle_of_the_tests_costs_the_tests_and_not_the_work() {
 }
 
 #[test]
+fn stop_ends_what_the_tests_of_a_killed_supervisor_left() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (gate, _) = in_the_middle(&env, &repo);
+    kill(Pid::from_raw(repo.pids("one").0), Signal::SIGKILL).unwrap();
+    repo.becomes("one", "dead");
+    repo.agents(&["stop", "one"]).ok();
+    assert_eq!((env.processes(), repo.state("one").as_str()), (vec![], "stopped"));
+    nothing_is_left(&repo);
+    std::fs::write(&gate, "").unwrap();
+    repo.agents(&["retry", "one"]).ok();
+    assert_eq!((repo.settles("one").as_str(), runs(&env).len()), ("succeeded", 3));
+}
+
+#[test]
 fn stop_ends_the_tests_with_all_they_started_and_retry_runs_only_them() {
     let env = Env::new();
     let repo = env.repo("x");
