@@ -11,7 +11,7 @@ use crate::model::tasks::{self, Format, Known, TaskList};
 use crate::model::units::{Limit, count, parse_cost, parse_duration};
 use crate::ops::inventory::Inventory;
 use crate::ops::naming::Taken;
-use crate::ops::start::{self, Batch, RunOptions};
+use crate::ops::start::{self, Batch, BatchItem, RunOptions};
 use crate::ops::{Context, Error, plan};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
@@ -391,6 +391,11 @@ fn say_skipped(s: &Session, batch: &Batch) {
     }
 }
 
+/// The command that tests its work.
+fn tested(item: &BatchItem) -> Option<String> {
+    item.plan.test.as_ref().map(|t| t.command.shown())
+}
+
 fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
     if args.json {
         let items: Vec<serde_json::Value> = batch
@@ -400,7 +405,7 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
                 let t = &i.planned.task;
                 serde_json::json!({
                     "name": t.name, "title": t.title, "branch": t.branch_short(), "base": t.base_short(), "base_commit": t.base_commit,
-                    "assistant": t.assistant, "permission": t.permission, "test": t.test, "worktree": i.planned.path,
+                    "assistant": t.assistant, "permission": t.permission, "test": tested(i), "worktree": i.planned.path,
                     "after": i.after.iter().map(|a| batch.items[*a].planned.task.name.clone()).collect::<Vec<_>>(),
                 })
             })
@@ -427,6 +432,10 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
         ]);
     }
     let mut text = crate::cli::ui::table(&rows, |_, _, c| c.to_owned());
+    let commands: std::collections::BTreeSet<String> = batch.items.iter().filter_map(tested).collect();
+    for command in commands {
+        text.push_str(&format!("tested by: {}\n", crate::model::text::one_line(&command, 200)));
+    }
     text.push_str(&format!(
         "batch {}: {} would start; nothing was started\n",
         batch.number,
