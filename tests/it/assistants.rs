@@ -210,7 +210,8 @@ fn gemini_is_refused_asks_and_meets_its_limit() {
 /// Runs tasks with assistants that take their provider from the environment.
 fn run_with(repo: &Repo<'_>, env: &Env, assistant: &str, url: &str, tasks: &[(&str, &str)]) -> crate::support::Out {
     repo.write("../tasks.md", agents::list(tasks));
-    let args = ["run", "-a", assistant, "-f", "../tasks.md", "--retries", "0"];
+    // With its retry: of two that start for the first time in a home, opencode lets one fail.
+    let args = ["run", "-a", assistant, "-f", "../tasks.md"];
     let mut command = env.agents_command(repo.path(), &args);
     command.env("COPILOT_PROVIDER_BASE_URL", format!("{url}/v1")).env("COPILOT_MODEL", "test");
     command.env("COPILOT_OFFLINE", "true").env("OPENCODE_DISABLE_MODELS_FETCH", "1");
@@ -247,6 +248,16 @@ fn works(name: &str, resumes: bool) {
 #[ignore = "nightly"]
 fn nightly_claude_works() {
     works("claude", true);
+    let model = Model::start();
+    let Some(env) = machine(&["claude"], &model.url()) else { return };
+    let (repo, outside) = (env.repo("x"), env.home().join("outside"));
+    let write = format!("CALL: Write {{\"file_path\":\"{}\",\"content\":\"x\"}}", outside.display());
+    let tasks = [("refused", write.as_str()), ("asks", "SAY: NEEDS-INPUT: red or blue?")];
+    run(&repo, "claude", &tasks, &["--cost", "1"]).code(1);
+    let refused = repo.status_of("refused")["run"].clone();
+    assert_eq!((&refused["state"], &refused["denied"]), (&"unchanged".into(), &1.into()), "{refused}");
+    assert!(!outside.exists() && refused["cost_usd"].as_f64() > Some(0.0));
+    assert_eq!(repo.status_of("asks")["run"]["question"], "red or blue?");
 }
 
 #[test]

@@ -107,7 +107,13 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>) -> Option<()> {
             };
             let stream_wanted = path.contains("stream") || body["stream"] == true;
             if !stream_wanted {
-                return send(stream, 200, "application/json", &events[0].to_string());
+                let mut whole = events[0].clone();
+                // One that does not stream reads the same words under another name.
+                if let Some(choice) = whole["choices"].get_mut(0) {
+                    choice["message"] = choice["delta"].take();
+                    choice["finish_reason"] = "stop".into();
+                }
+                return send(stream, 200, "application/json", &whole.to_string());
             }
             let mut text = String::new();
             for e in &events {
@@ -299,7 +305,7 @@ fn completions(answer: &Answer) -> Vec<Value> {
         "created": 1, "model": "test", "choices": choices, "usage": usage })
     };
     vec![
-        chunk(json!([{ "index": 0, "delta": delta, "message": delta, "finish_reason": null }]), Value::Null),
+        chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }]), Value::Null),
         chunk(json!([{ "index": 0, "delta": {}, "finish_reason": reason }]), usage),
     ]
 }
