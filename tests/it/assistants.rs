@@ -342,6 +342,33 @@ fn an_assistant_that_cannot_work_is_refused_before_anything_starts() {
 }
 
 #[test]
+fn a_session_that_is_gone_is_not_resumed_for_ever() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let script = r#"#!/bin/sh
+case "$*" in
+*help*) echo '--json --skip-git-repo-check -c --dangerously-bypass-approvals-and-sandbox --model' ;;
+*resume*) echo 'Error: no rollout found for thread id'; exit 1 ;;
+*) cat >../seen
+   echo '{"type":"thread.started","thread_id":"new"}'
+   mktemp file.XXXXXX
+   echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}' ;;
+esac
+"#;
+    env.script("codex", script);
+    std::fs::create_dir(env.home().join(".codex")).unwrap();
+    std::fs::write(env.home().join(".codex/auth.json"), "{}").unwrap();
+    repo.agents(&["run", "-a", "codex", "Do the thing"]).ok();
+    assert_eq!(repo.status_of("do-the-thing")["run"]["session"], "new");
+    repo.write("../x.agents/seen", "");
+    let out = repo.agents(&["send", "--wait", "do-the-thing", "and the other"]).ok();
+    assert!(out.stderr.contains("tries again: codex exited with 1: Error: no rollout found"), "{out}");
+    let seen = repo.read("../x.agents/seen");
+    assert!(seen.contains("Do the thing"), "a new session has to be told all: {seen}");
+    assert!(seen.contains("and the other"), "and what was sent is not lost: {seen}");
+}
+
+#[test]
 fn a_help_is_read_once_for_each_file() {
     let env = Env::new();
     let repo = env.repo("x");
