@@ -195,7 +195,7 @@ fn plan_item(
         .ok_or_else(|| {
             Error::refused("no assistant is chosen", "name one with -a, 'assistant' in the settings, or {assistant=…}")
         })?;
-    let plan = plan::run_plan(ctx, loaded, approved, path.clone(), Some(&who))?;
+    let mut plan = plan::run_plan(ctx, loaded, approved, path.clone(), Some(&who))?;
     if let Some(adapter) = &plan.adapter {
         // Once for all the tasks it is asked for.
         let refusal = can_work.entry(who.clone()).or_insert_with(|| {
@@ -222,6 +222,7 @@ fn plan_item(
     task.model = spec.attrs.model.clone().or_else(|| options.model.clone());
     task.permission = spec.attrs.permission.unwrap_or(s.permission);
     task.test = spec.attrs.test.clone().or_else(|| options.test.clone());
+    plan.test = plan::TestPlan::of(loaded, approved, task.test.as_deref());
     task.files.clone_from(&spec.attrs.files);
     task.time_s = spec.attrs.time_s.or(s.time_s).filter(|s| *s > 0);
     task.stall_s = s.stall_s;
@@ -291,7 +292,7 @@ pub fn hand_over(ctx: &Context, id: &AgentId, plan: &RunPlan, begin: Record) -> 
 }
 
 /// The same with the agent's lock, which becomes the supervisor's standard input.
-pub(super) fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan, begin: Record) -> Result<()> {
+pub fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan, begin: Record) -> Result<()> {
     let run = RunDir::of(&ctx.state, id);
     plan::write(&run, plan)?;
     run.write_live(&begin)?;

@@ -10,7 +10,8 @@ use crate::model::agent::{AgentId, RunState};
 use crate::model::event::Kind;
 use crate::model::units::count;
 use crate::ops::plan::{self, RunPlan};
-use crate::ops::{Context, Error, Result, executable, identity, record::RunDir};
+use crate::ops::record::{Proven, RunDir};
+use crate::ops::{Context, Error, Result, executable, identity, start};
 use crate::place::adapter::{self, CallInput};
 use crate::place::job::{Job, environment};
 use crate::runtime::signals::{Signals, Wake};
@@ -93,6 +94,13 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
         (0, true) => (RunState::Unchanged, Some("nothing was changed".to_owned())),
         (c, _) => (RunState::Failed, Some(format!("the interactive session exited with {c}"))),
     };
+    if state == RunState::Succeeded && plan.test.is_some() {
+        // The terminal is the person's again: a supervisor tests, and settles it.
+        agent.record.proven = Some(Proven { state, reason });
+        agent.record.state = RunState::Verifying;
+        start::hand_over_locked(ctx, id, agent.lock, plan, agent.record)?;
+        return Ok(code);
+    }
     let door = agent.run.inbox_door().ok();
     life::settle(&mut agent, state, reason, door);
     Ok(code)

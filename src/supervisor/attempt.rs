@@ -114,6 +114,7 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
     let begin = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
     agent.record.attempt += 1;
     agent.record.exit_code = None;
+    agent.record.proven = None;
     agent.record.signal = None;
     agent.record.question = None;
     agent.record.reason = None;

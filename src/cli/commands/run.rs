@@ -188,10 +188,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             s.ui.json(&serde_json::json!({ "version": 1, "kind": "merged", "merged": report.merged }))?;
         }
         if !args.json {
-            s.ui.out(&super::report::text(s, &report))?;
+            s.ui.out(&crate::cli::render::text(&s.ui, &report))?;
         }
         if let Some(file) = &args.output {
-            super::report::write_file(&s.cwd.join(file), &report)?;
+            super::report::write_file(&s.cwd.join(file), &report, None)?;
         }
     }
     Ok(if end.all_succeeded && refused.is_empty() && !breaks { code::DONE } else { code::NO })
