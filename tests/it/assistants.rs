@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// A machine with these assistants, set up for the model; `None` where one is not installed.
 fn machine(names: &[&str], url: &str) -> Option<Env> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools");
-    let bins = ["node_modules/.bin", "nightly/node_modules/.bin", "aider/bin"].map(|d| target.join(d));
+    let bins = ["npm/node_modules/.bin", "nightly/node_modules/.bin", "aider/bin"].map(|d| target.join(d));
     let find = |name: &str| bins.iter().map(|b| b.join(name)).find(|p| p.exists());
     let tools: Vec<(Option<PathBuf>, &str)> = names.iter().map(|n| (find(n), *n)).collect();
     if let Some((_, name)) = tools.iter().find(|(t, _)| t.is_none()) {
