@@ -376,9 +376,9 @@ fn a_help_is_read_once_for_each_file() {
     let count = env.root().join("count");
     let text = |more: &str| format!("#!/bin/sh\necho x >>{}\necho '{flags} {more}'\n", count.display());
     let asked = || std::fs::read_to_string(&count).unwrap().lines().count();
-    std::fs::create_dir(env.home().join(".gemini")).unwrap();
-    std::fs::write(env.home().join(".gemini/.env"), "").unwrap();
     env.script("gemini", &text(""));
+    repo.agents(&["run", "-a", "gemini", "--dry-run", "do it"]).code(128);
+    repo.write(".env", "GEMINI_API_KEY=it looks here too\n");
     for _ in 0..2 {
         repo.agents(&["run", "-a", "gemini*2", "--dry-run", "do it", "do that"]).ok();
     }

@@ -12,7 +12,10 @@ impl Reader {
             ("system", "init" | "session_start") => {
                 self.say(Activity::Session { id: text(e, "session_id").to_owned() })
             }
-            ("system", "api_retry") => self.say(Activity::Retrying { text: "the provider is asked again".to_owned() }),
+            ("system", "api_retry") => {
+                let text = format!("retrying after {}", text(e, "error"));
+                self.say(Activity::Retrying { text });
+            }
             ("system" | "thinking" | "stream_event", _) => {}
             ("assistant", _) => self.claude_words(e),
             ("user", _) => self.claude_results(e),

@@ -163,6 +163,13 @@ fn claude_and_those_that_follow_it() {
     );
 
     let lines = r#"
+        {"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"error_status":429,"error":"rate_limit"}
+        {"type":"result","subtype":"success","is_error":true,"result":"API Error: Request rejected (429) · try again later."}"#;
+    let words = "API Error: Request rejected (429) · try again later.";
+    let retrying = Activity::Retrying { text: "retrying after rate_limit".into() };
+    assert_eq!(telling(Format::Claude, lines), [retrying, limit(None), failed(words)]);
+
+    let lines = r#"
         {"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":1796070000}}
         {"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1796070000}}
         {"type":"control_request","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"rm x"}}}
