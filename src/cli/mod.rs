@@ -5,6 +5,7 @@ mod complete;
 pub mod error;
 pub mod follow;
 mod hook;
+mod manual;
 mod moved;
 mod screen;
 pub mod ui;
@@ -61,7 +62,8 @@ tidy up    rm, restore  removes environments, into the trash; brings them back
 set up     doctor       what is wrong, and what mends it
            hooks        git hooks that tidy up and remind after a merge
            trust        approves the commands of .git-agents.toml
-           shell-init   the function 'agents' for bash, zsh or fish
+           manual       its pages; '--install' puts them where man finds them
+           shell-init   completion, and a function 'agents'; bash, zsh, fish
 
 AGENT is a name, a branch, a number of the last batch, or '@' (here).
 'git agents COMMAND -h' tells more about each.
@@ -105,6 +107,7 @@ enum Command {
     Undo(commands::restore::UndoArgs),
     Doctor(commands::doctor::Args),
     Hooks(commands::hooks::Args),
+    Manual(commands::manual::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
     #[command(hide = true)]
@@ -279,6 +282,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Undo(a) => commands::restore::undo(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Hooks(a) => commands::hooks::run(s, &a),
+        Command::Manual(a) => commands::manual::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),
         Command::Completions(a) => commands::shell_init::stub(s, &a),

@@ -28,6 +28,7 @@ mod layers;
 mod layouts;
 mod licences;
 mod lists;
+mod manual;
 mod meetings;
 mod merged;
 mod older_git;

@@ -11,6 +11,7 @@ pub mod hooks;
 pub mod init;
 pub mod land;
 pub mod logs;
+pub mod manual;
 pub mod new;
 pub mod overlap;
 pub mod path;
