@@ -7,6 +7,7 @@ pub mod follow;
 mod hook;
 mod manual;
 mod moved;
+pub mod render;
 mod screen;
 pub mod ui;
 mod watch;
@@ -60,7 +61,7 @@ decide     report       what came out
 tidy up    rm, restore  removes environments, into the trash; brings them back
            clean        removes what has landed; says why the rest stays
 set up     doctor       what is wrong, and what mends it
-           hooks        git hooks that tidy up and remind after a merge
+           hooks, skills   after a merge, tidies up and reminds; for assistants
            trust        approves the commands of .git-agents.toml
            manual       its pages; '--install' puts them where man finds them
            shell-init   completion, and a function 'agents'; bash, zsh, fish
@@ -108,6 +109,7 @@ enum Command {
     Doctor(commands::doctor::Args),
     Hooks(commands::hooks::Args),
     Manual(commands::manual::Args),
+    Skills(commands::skills::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
     #[command(hide = true)]
@@ -283,6 +285,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Hooks(a) => commands::hooks::run(s, &a),
         Command::Manual(a) => commands::manual::run(s, &a),
+        Command::Skills(a) => commands::skills::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),
         Command::Completions(a) => commands::shell_init::stub(s, &a),

@@ -2,12 +2,14 @@
 
 pub mod adopt;
 pub mod answer;
+pub mod assistant;
 pub mod base;
 mod cache;
 pub mod clean;
 pub mod commands;
 pub mod create;
 pub mod doctor;
+mod endings;
 pub mod executable;
 pub mod expire;
 pub mod flags;
@@ -36,8 +38,10 @@ pub mod retry;
 pub mod safe;
 mod scratch;
 pub mod select;
+pub mod skills;
 pub mod start;
 pub mod sync;
+pub mod tested;
 mod trash;
 pub mod trial;
 pub mod typed;
@@ -135,6 +139,7 @@ impl Error {
             Error::Git(git::Error::Locked { path, .. }) => {
                 Some(format!("if no git process is running, remove '{}' and try again", path.display()))
             }
+            Error::User(e) => e.hint(),
             Error::Files(e) | Error::Git(git::Error::Files(e)) => lacking(e),
             _ => None,
         }

@@ -10,6 +10,7 @@
 )]
 
 mod adopt;
+mod assistants;
 mod clean;
 mod cli;
 mod completion;
@@ -18,6 +19,7 @@ mod doctor;
 mod errors;
 mod expire;
 mod faults;
+mod hook_managers;
 mod hooks;
 mod init;
 mod kill;
@@ -41,10 +43,13 @@ mod reasons;
 mod removal_table;
 mod remove;
 mod report;
+mod report_facts;
+mod report_formats;
 mod restore;
 mod run_env;
 mod run_json;
 mod run_logs;
+mod skills;
 mod state;
 mod streams;
 mod supervise;
@@ -56,3 +61,4 @@ mod sync;
 mod sync_kill;
 mod talk;
 mod trust;
+mod verdicts;

@@ -24,6 +24,7 @@ pub mod run;
 pub mod send;
 pub mod shell_init;
 pub mod show;
+pub mod skills;
 pub mod status;
 pub mod stop;
 pub mod sync;
@@ -104,7 +105,7 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
-        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "sync" => {
+        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "skills" | "sync" => {
             schemars::schema_for!(Results)
         }
         other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),
