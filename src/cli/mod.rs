@@ -5,6 +5,7 @@ mod complete;
 pub mod error;
 pub mod follow;
 mod hook;
+mod lines;
 mod manual;
 mod moved;
 pub mod render;

@@ -22,6 +22,7 @@ mod faults;
 mod hook_managers;
 mod hooks;
 mod init;
+mod json_schemas;
 mod kill;
 mod land;
 mod land_kill;
