@@ -54,7 +54,7 @@ meanwhile  status       who does what, who needs you (also plain 'git agents')
            stop, retry  end runs; run tasks again
            overlap      who changes things that meet, and how badly
 its place  path, exec   its directory; a command, or a shell, in it
-decide     report       what came out
+decide     report, diff   what came out; what one changed, uncommitted work too
            sync, land, push   rebases on the base; brings into it; publishes
 tidy up    rm, restore  removes environments, into the trash; brings them back
            clean        removes what has landed; says why the rest stays
@@ -91,6 +91,7 @@ enum Command {
     Path(commands::path::Args),
     Exec(commands::exec::Args),
     Report(commands::report::Args),
+    Diff(commands::diff::Args),
     #[command(alias = "merge")]
     Land(commands::land::Args),
     Push(commands::push::Args),
@@ -260,6 +261,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Path(a) => commands::path::run(s, &a),
         Command::Exec(a) => commands::exec::run(s, &a),
         Command::Report(a) => commands::report::run(s, &a),
+        Command::Diff(a) => commands::diff::run(s, &a),
         Command::Land(a) => commands::land::run(s, &a),
         Command::Push(a) => commands::push::run(s, &a),
         Command::Sync(a) => commands::sync::run(s, &a),

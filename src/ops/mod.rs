@@ -7,6 +7,7 @@ mod cache;
 pub mod clean;
 pub mod commands;
 pub mod create;
+pub mod diff;
 pub mod doctor;
 pub mod executable;
 pub mod expire;

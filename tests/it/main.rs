@@ -13,6 +13,7 @@ mod adopt;
 mod clean;
 mod cli;
 mod create;
+mod diff;
 mod doctor;
 mod errors;
 mod expire;

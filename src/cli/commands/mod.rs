@@ -5,6 +5,7 @@ pub mod attach;
 pub mod check;
 pub mod clean;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
 pub mod exec;
 pub mod hooks;
