@@ -57,7 +57,7 @@ its place  path, exec   its directory; a command, or a shell, in it
 decide     report, diff   what came out; what one changed, uncommitted work too
            sync, land, push   rebases on the base; brings into it; publishes
 tidy up    rm, restore  removes environments, into the trash; brings them back
-           clean        removes what has landed; says why the rest stays
+           clean, history   removes what has landed; every agent there ever was
 set up     doctor       what is wrong, and what mends it
            hooks        git hooks that tidy up and remind after a merge
            trust        approves the commands of .git-agents.toml
@@ -103,6 +103,7 @@ enum Command {
     Restore(commands::restore::Args),
     #[command(hide = true)]
     Undo(commands::restore::UndoArgs),
+    History(commands::history::Args),
     Doctor(commands::doctor::Args),
     Hooks(commands::hooks::Args),
     Trust(commands::trust::Args),
@@ -269,6 +270,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Clean(a) => commands::clean::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),
+        Command::History(a) => commands::history::run(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Hooks(a) => commands::hooks::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),

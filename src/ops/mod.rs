@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod executable;
 pub mod expire;
 pub mod flags;
+pub mod history;
 pub mod hold;
 pub mod hooks;
 pub mod identity;

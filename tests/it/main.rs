@@ -18,6 +18,7 @@ mod doctor;
 mod errors;
 mod expire;
 mod faults;
+mod history;
 mod hooks;
 mod kill;
 mod land;

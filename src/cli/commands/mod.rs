@@ -8,6 +8,7 @@ pub mod demo;
 pub mod diff;
 pub mod doctor;
 pub mod exec;
+pub mod history;
 pub mod hooks;
 pub mod land;
 pub mod logs;
@@ -96,6 +97,7 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
         "clean" => schemars::schema_for!(crate::ops::clean::Cleaned),
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
+        "history" => schemars::schema_for!(crate::ops::history::History),
         "report" => schemars::schema_for!(crate::ops::report::Report),
         "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "sync" => {
             schemars::schema_for!(Results)
