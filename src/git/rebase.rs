@@ -110,13 +110,13 @@ impl Tree<'_> {
         self.marked(self.call(&before, &args).input(paths.join(&0)))
     }
 
-    /// The branch checked out again, index and tracked files as in `tip`, where it stands. Untracked files stay.
-    pub fn reset(&self, tip: &Oid) -> Result<()> {
+    /// The branch checked out again, index and tracked files as it has them. It stays where it is, untracked files too.
+    pub fn reset(&self) -> Result<()> {
         if super::worktree::head(self.repo, &self.entry.admin) != super::worktree::Head::Branch(self.branch.to_owned())
         {
             self.marked(self.call(NO_HOOKS, &["symbolic-ref", "-m", "agents: back", "HEAD", self.branch]))?;
         }
-        self.marked(self.call(NO_HOOKS, &["reset", "--hard", "--quiet", "--no-recurse-submodules", &tip.0]))
+        self.marked(self.call(NO_HOOKS, &["reset", "--hard", "--quiet", "--no-recurse-submodules"]))
     }
 }
 

@@ -105,7 +105,7 @@ impl Manager {
             ),
             Manager::Lefthook => (
                 "lefthook.yml".to_owned(),
-                format!("{e}:\n  commands:\n    git-agents:\n      run: git-agents hook {e} {{0}} || :"),
+                format!("{e}:\n  commands:\n    git-agents:\n      run: 'git-agents hook {e} {{0}} || :'"),
             ),
             Manager::PreCommit => {
                 let given = match event {

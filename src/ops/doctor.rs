@@ -4,12 +4,12 @@
 
 use super::hooks::{self, Standing};
 use super::inventory::{Inventory, status};
-use super::{Context, Result, moved, plan, rebuild, remove, repair, start};
+use super::{Context, Result, assistant, moved, plan, rebuild, remove, repair};
 use crate::config::{Approval, Flags};
 use crate::git::worktree;
 use crate::model::agent::RunState;
 use crate::model::text::{safe_line, shell_word};
-use crate::runtime::files;
+use crate::runtime::{files, resolver};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -95,10 +95,16 @@ fn repository(ctx: &Context, out: &mut Vec<Finding>) -> Result<()> {
     let config = crate::git::config_file::read(&repo.common_dir)?;
     let in_tree = repo.common_dir.file_name().is_some_and(|n| n == ".git")
         && repo.common_dir.parent().is_some_and(|p| p.join(".git").is_dir() && p.join(".git/index").exists());
-    let changed = super::executable::changed(ctx)?;
-    if !changed.is_empty() {
-        let mend = "look at them, then 'git agents doctor --accept'".to_owned();
-        out.push(found(Severity::Problem, "git", super::executable::words(&changed), Some(mend)));
+    match super::executable::changed(ctx) {
+        Ok(changed) if changed.is_empty() => {}
+        Ok(changed) => {
+            let mend = "look at them, then 'git agents doctor --accept'".to_owned();
+            out.push(found(Severity::Problem, "git", super::executable::words(&changed), Some(mend)));
+        }
+        Err(e) => {
+            let what = format!("not checked whether what git runs or trusts changed: {}", e.words());
+            out.push(found(Severity::Problem, "git", what, e.hint()));
+        }
     }
     if in_tree && config.flag("core", None, "bare") {
         let what = "core.bare is set though there is a checkout: git refuses to work in it";
@@ -142,8 +148,9 @@ fn set_up(ctx: &Context, out: &mut Vec<Finding>) {
     match plan::approval(ctx, &loaded.project) {
         Ok(Approval::Approved(approved)) => {
             let named = loaded.settings.assistant.as_deref().unwrap_or_default();
+            let allowed = loaded.settings.env_allow.as_ref();
             for name in named.split(',').map(|n| n.split('*').next().unwrap_or(n).trim()).filter(|n| !n.is_empty()) {
-                let checked = plan::resolve_adapter(&approved, name).and_then(|a| start::check_program(&a, ctx));
+                let checked = plan::resolve_adapter(&approved, name).and_then(|a| assistant::check(&a, ctx, allowed));
                 if let Err(e) = checked {
                     out.push(found(Severity::Problem, "set-up", e.words(), e.hint()));
                 }
@@ -154,6 +161,11 @@ fn set_up(ctx: &Context, out: &mut Vec<Finding>) {
             out.push(found(Severity::Note, "set-up", what, Some("git agents trust".into())));
         }
         Err(e) => out.push(found(Severity::Problem, "set-up", e.words(), e.hint())),
+    }
+    if let Some(why) = resolver::trouble(std::time::Duration::from_secs(1)) {
+        let what = format!("'{}' {why}; browsers find apps under such names, other programs do not", resolver::NAME);
+        let mend = "install libnss-myhostname, or run systemd-resolved; 127.0.0.1 with the port works as it is";
+        out.push(found(Severity::Note, "set-up", what, Some(mend.to_owned())));
     }
     let place = ctx.repo().main_worktree.as_ref().unwrap_or(&ctx.repo().common_dir);
     if let Some(free) = files::free_space(place)

@@ -12,7 +12,8 @@ use crate::runtime::{clock, files};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// The variable that makes our hook say its name and do nothing else.
+/// The variable that makes our hook write its name into the file of that path, one that is there, and do nothing else.
+/// What it printed would not come through: pre-commit shows no output of what went well.
 pub const PROBE: &str = "GIT_AGENTS_PROBE";
 
 /// Everything about the hooks of a repository.
@@ -309,17 +310,33 @@ fn fires(ctx: &Context, event: Event, top: &Path, admin: &Path) -> std::result::
         Event::Checkout => vec![&zero, &zero, "0"],
         Event::Rewrite => vec!["probe"],
     };
-    let token = clock::random_hex(8);
     let asked = ["hook", "run", "--ignore-missing", event.word(), "--"].into_iter().chain(args);
-    let mut call = Call::user_visible(top, asked).env("GIT_DIR", admin).env(PROBE, &token);
+    let answer = std::env::temp_dir().join(format!("{ANSWER}{}", clock::random_hex(16)));
+    files::open_private(&answer, std::fs::OpenOptions::new().write(true).create_new(true))
+        .map_err(|e| e.to_string())?;
+    let mut call = Call::user_visible(top, asked).env("GIT_DIR", admin).env(PROBE, &answer);
     if top != admin {
         call = call.env("GIT_COMMON_DIR", &ctx.repo().common_dir).env("GIT_WORK_TREE", top);
     }
-    let out = call.within(std::time::Duration::from_secs(20)).output().map_err(|e| e.to_string())?;
-    let said = String::from_utf8_lossy(&out.stderr);
-    if said.lines().any(|l| l == format!("{token} {}", event.word())) {
+    let out = call.within(std::time::Duration::from_secs(20)).output();
+    let said = files::read_limited(&answer, 1 << 12);
+    let _ = std::fs::remove_file(&answer);
+    let out = out.map_err(|e| e.to_string())?;
+    if said.ok().flatten().is_some_and(|said| said == format!("{}\n", event.word()).as_bytes()) {
         return Ok(());
     }
-    let last = said.trim().lines().last().unwrap_or("git ran nothing of ours").to_owned();
-    Err(last)
+    let last = String::from_utf8_lossy(&out.stderr).trim().lines().last().map(str::to_owned);
+    Err(last.unwrap_or_else(|| "git ran nothing of ours".to_owned()))
+}
+
+const ANSWER: &str = "git-agents-probe-";
+
+/// Answers a probe: the name of `event` into `file`, where that is one that waits for it.
+pub fn answer(event: Event, file: &Path) {
+    use std::io::Write as _;
+    let waits = file.file_name().is_some_and(|n| n.to_string_lossy().starts_with(ANSWER))
+        && file.symlink_metadata().is_ok_and(|m| m.is_file());
+    if waits && let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(file) {
+        let _ = writeln!(file, "{}", event.word());
+    }
 }

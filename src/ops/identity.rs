@@ -40,6 +40,14 @@ pub fn has_token(entry: &worktree::Entry, reg: &Registration) -> bool {
         .is_some_and(|b| String::from_utf8_lossy(&b).trim() == reg.id.0)
 }
 
+/// Whether the repository itself stands where a worktree was.
+pub fn is_taken(ctx: &Context, entry: &worktree::Entry) -> bool {
+    let repo = ctx.repo();
+    let real = |p: &Path| std::fs::canonicalize(p).ok();
+    let here = real(&entry.path);
+    here.is_some() && repo.main_worktree.iter().chain([&repo.common_dir]).any(|p| real(p) == here)
+}
+
 /// Whose worktree it is that `reg` names, where its token says that it is that of another one of `all`.
 pub fn owner_of_named<'a>(ctx: &Context, reg: &Registration, all: &'a [Registration]) -> Option<&'a Registration> {
     let entry = worktree::read(ctx.repo(), reg.worktree.as_deref()?).ok()??;

@@ -352,6 +352,10 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
             e.path.display()
         )),
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
+        (Some(e), Some(worktree::Link::Broken(_))) if super::identity::is_taken(ctx, e) => {
+            zombie = Some(Zombie::Missing);
+            findings.push(format!("the repository itself stands where its worktree was, at '{}'", e.path.display()));
+        }
         (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
         (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => {
             zombie = Some(Zombie::Missing);
@@ -445,10 +449,10 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
     if let Landing::TakenBack { at, by } = landing {
         findings.push(format!("it landed as {} and was taken back by {}; its branch is kept", at.short(), by.short()));
     }
-    if base_tip.is_none()
-        && let Some(other) = bases.compared(a).first().map(|c| short_ref(&c.reference).to_owned())
-    {
-        findings.push(format!("its base '{}' is gone; it is compared with '{other}'", short_ref(&a.reg.base)));
+    if base_tip.is_none() {
+        let other = bases.compared(a).first().map(|c| format!("; it is compared with '{}'", short_ref(&c.reference)));
+        let (gone, other) = (short_ref(&a.reg.base), other.unwrap_or_default());
+        findings.push(format!("its base '{gone}' is gone{other}; {}", super::sync::another(a)));
     }
     // A sign of what a server did, never a proof.
     let upstream = bases.upstream(&a.reg.branch);
@@ -511,7 +515,7 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
         dirty,
         operation: a.entry.as_ref().and_then(worktree::Entry::operation),
         locked: a.entry.as_ref().and_then(|e| e.locked.clone()),
-        tests: TestsAnswer { state: "none", verdict: None, newly_failing: 0, tree: None },
+        tests: super::tested::answer(ctx, inv, a),
         ports: BTreeMap::new(),
         url: None,
         direct_url: None,
@@ -522,7 +526,7 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
             transcript: file("events.jsonl"),
             raw: file("output.log"),
             setup: file("setup.log"),
-            test: None,
+            test: file("test.log"),
             app: None,
         },
         overlap: met.agents.get(&a.reg.name.0).cloned(),

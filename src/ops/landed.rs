@@ -16,6 +16,7 @@ use crate::git::landing::{self, Trials};
 use crate::git::objects::digest;
 use crate::git::{self, changes};
 use crate::model::agent::Oid;
+use crate::model::event::Kind;
 use crate::model::meet::ChangeSet;
 use crate::model::task::short_ref;
 use serde::{Deserialize, Serialize};
@@ -199,10 +200,13 @@ pub fn all_with(ctx: &Context, inv: &Inventory, agents: &[&Agent], of: &Bases<'_
             continue;
         }
         for base in bases {
-            let key = digest(&["landed 1", &tip.0, &base.0, &a.reg.fork.0, &rules]);
+            let noted = noted(inv, a);
+            let mut parts = vec!["landed 2", &tip.0, &base.0, &a.reg.fork.0, &rules];
+            parts.extend(noted.iter().map(|n| n.0.as_str()));
+            let key = digest(&parts);
             match cache.find(&key) {
                 Some(known) => answers[i].push(known),
-                None => open.push((i, key, Question { tip: tip.clone(), base, fork: a.reg.fork.clone() })),
+                None => open.push((i, key, Question { tip: tip.clone(), base, fork: a.reg.fork.clone(), noted })),
             }
         }
     }
@@ -228,11 +232,20 @@ pub fn all_with(ctx: &Context, inv: &Inventory, agents: &[&Agent], of: &Bases<'_
     Ok(answers.into_iter().map(|of| of.into_iter().min_by_key(rank).unwrap_or_default()).collect())
 }
 
+/// Where the branch stood when it was landed, as the journal has it.
+fn noted(inv: &Inventory, a: &Agent) -> Vec<Oid> {
+    let journal = inv.journal.get(&a.reg.id);
+    let all = journal.into_iter().flat_map(|j| j.all(&Kind::Landed)).filter_map(|e| Oid::parse(e.text("tip")?));
+    all.collect()
+}
+
 /// One agent and one base.
 struct Question {
     tip: Oid,
     base: Oid,
     fork: Oid,
+    /// Earlier tips that were landed.
+    noted: Vec<Oid>,
 }
 
 /// What a question is answered from.
@@ -406,7 +419,10 @@ impl<'c> Judge<'c> {
         };
         let landing = match self.taken_back(q, &work, &at)? {
             Some(by) => Landing::TakenBack { at, by },
-            None => Landing::In { at, proof },
+            None => match self.taken_back_before(q, &work.start, proof)? {
+                Some((at, by)) => Landing::TakenBack { at, by },
+                None => Landing::In { at, proof },
+            },
         };
         Ok((landing, work.sure))
     }
@@ -507,6 +523,52 @@ impl<'c> Judge<'c> {
             }
         }
         Ok(None)
+    }
+
+    /// Where the branch landed before, up to `start`, and that was taken back: a merge of what came since does not bring it
+    /// again. The commit it landed as, and the one that undid it.
+    fn taken_back_before(&mut self, q: &Question, start: &Oid, proof: Proof) -> Answer<Option<(Oid, Oid)>> {
+        let objects = self.ctx.state.objects.clone();
+        if proof != Proof::Ancestor || [&q.fork, &q.tip].contains(&start) || !objects.is_ancestor(&q.fork, start)? {
+            return Ok(None);
+        }
+        if !self.is_own(q, start)? {
+            return Ok(None);
+        }
+        let (whole, there) = (self.delta(&q.fork, &q.tip)?, self.delta(&q.fork, &q.base)?);
+        let now = |p: &Vec<u8>| there.files.get(p).map(|d| d.new.as_ref());
+        if whole.files.iter().all(|(p, d)| now(p) == Some(d.new.as_ref())) {
+            return Ok(None);
+        }
+        let before =
+            Question { tip: start.clone(), base: q.base.clone(), fork: q.fork.clone(), noted: q.noted.clone() };
+        let work = self.look(&before)?;
+        Ok(match self.conclude(&before, work)? {
+            // Whoever has the undoing in the branch went on from there.
+            (Landing::TakenBack { at, by }, _) if !objects.is_ancestor(&by, &q.tip)? => Some((at, by)),
+            _ => None,
+        })
+    }
+
+    /// Whether `commit` is where the branch stood when it landed before, not a commit of the base that it took in.
+    fn is_own(&mut self, q: &Question, commit: &Oid) -> Answer<bool> {
+        if q.noted.contains(commit) {
+            return Ok(true);
+        }
+        if self.chain(q, &q.fork)?.0.contains(commit) {
+            return Ok(false);
+        }
+        let mut now = q.tip.clone();
+        for _ in 0..SEEN {
+            if now == *commit {
+                return Ok(true);
+            }
+            match self.parents(&now)?.first() {
+                Some(first) if now != q.fork => now = first.clone(),
+                _ => break,
+            }
+        }
+        Ok(false)
     }
 
     /// The commits, on the branch and on the base, that are the work: whoever reverts one of them takes it back.

@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod answer;
+pub mod assistant;
 pub mod base;
 mod cache;
 pub mod clean;
@@ -9,6 +10,7 @@ pub mod commands;
 pub mod create;
 pub mod diff;
 pub mod doctor;
+mod endings;
 pub mod executable;
 pub mod expire;
 pub mod flags;
@@ -17,6 +19,7 @@ pub mod hold;
 pub mod hooks;
 pub mod identity;
 pub mod inbox;
+pub mod init;
 pub mod inventory;
 pub mod land;
 pub mod landed;
@@ -37,8 +40,10 @@ pub mod retry;
 pub mod safe;
 mod scratch;
 pub mod select;
+pub mod skills;
 pub mod start;
 pub mod sync;
+pub mod tested;
 mod trash;
 pub mod trial;
 pub mod typed;
@@ -136,6 +141,7 @@ impl Error {
             Error::Git(git::Error::Locked { path, .. }) => {
                 Some(format!("if no git process is running, remove '{}' and try again", path.display()))
             }
+            Error::User(e) => e.hint(),
             Error::Files(e) | Error::Git(git::Error::Files(e)) => lacking(e),
             _ => None,
         }

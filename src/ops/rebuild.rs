@@ -79,6 +79,7 @@ pub fn rebuild(ctx: &Context, held: &Held, name: &str) -> Result<Registration> {
     let entry = entries.iter().find(|e| token(e).as_ref() == Some(&id));
     let journal = ctx.state.journal_of(&id)?;
     let renamed = journal.last(&Kind::Renamed).and_then(|e| e.text("to")).map(str::to_owned);
+    let rebased = journal.all(&Kind::Synced).filter_map(|e| e.text("base")).last().map(str::to_owned);
     let head = entry.and_then(|e| match &e.head {
         worktree::Head::Branch(b) => Some(b.clone()),
         _ => None,
@@ -90,7 +91,7 @@ pub fn rebuild(ctx: &Context, held: &Held, name: &str) -> Result<Registration> {
     let has = |o: &Oid| ctx.state.objects.has(o);
     let reg = Registration {
         name: Name(name.to_owned()),
-        base: get("base").unwrap_or_else(|| task.base.clone()),
+        base: get("base").or(rebased).unwrap_or_else(|| task.base.clone()),
         fork: get("fork").and_then(|f| Oid::parse(&f)).filter(has).unwrap_or_else(|| task.base_commit.clone()),
         ahead: match get("ahead").and_then(|a| Oid::parse(&a)).filter(has) {
             None if own => refs::read(ctx.repo(), &branch)?,

@@ -80,9 +80,22 @@ pub struct Record {
     /// US dollars it may cost, where that is not the task's own limit.
     #[serde(default)]
     pub cost_limit: Option<f64>,
+    /// How the last attempt ended, while its tests run: what is left of this run are they alone.
+    #[serde(default)]
+    pub proven: Option<Proven>,
     /// What the next prompt shall say about the end of this attempt.
     #[serde(default)]
     pub hand_on: Option<String>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proven {
+    /// The state.
+    pub state: RunState,
+    /// Why.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 impl Record {
@@ -112,6 +125,7 @@ impl Record {
             setup_done: false,
             assistant: None,
             cost_limit: None,
+            proven: None,
             hand_on: None,
         }
     }

@@ -197,7 +197,7 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     let own = crate::runtime::process::ancestors();
     let others = facts.visitors.iter().filter(|id| !own.contains(&id.pid));
     let visitors: Vec<String> = others.map(safe::shown).collect();
-    let standing_in = a.path().is_some_and(|p| ctx.cwd.starts_with(p));
+    let standing_in = tree == Tree::Moved && a.path().is_some_and(|p| ctx.cwd.starts_with(p));
     let outcome = |branch_deleted: bool, because: Vec<String>, pending: Option<String>| Outcome::Removed {
         pending,
         branch_deleted,
@@ -442,7 +442,9 @@ pub(super) fn finish(
     let repo = ctx.repo();
     let mut stays = None;
     let tree = record.tree_in(dir);
+    // What stands where nothing stood then is somebody's.
     if !record.stands
+        && !record.missing
         && let Some(path) =
             record.path.as_ref().filter(|p| p.symlink_metadata().is_ok() && tree.symlink_metadata().is_err())
     {

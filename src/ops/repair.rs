@@ -128,6 +128,7 @@ fn finish_removal(ctx: &Context, held: &Held, r: &Registration) -> Result<()> {
     let found = entries(ctx).into_iter().rev().find(|(_, e)| e.id == r.id && !e.complete);
     if let Some((dir, mut entry)) = found {
         let tree_moved = entry.stands
+            || entry.missing
             || entry.tree_in(&dir).symlink_metadata().is_ok()
             || entry.path.as_ref().is_none_or(|p| p.symlink_metadata().is_err());
         if tree_moved {

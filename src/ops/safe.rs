@@ -293,6 +293,8 @@ fn gather(
     match entry.link() {
         worktree::Link::Good => {}
         worktree::Link::Missing => f.missing = true,
+        // Its files are no worktree's: only what is noted of one goes.
+        worktree::Link::Broken(_) if super::identity::is_taken(ctx, entry) => f.missing = true,
         worktree::Link::Broken(why) => {
             let is_link = entry.path.symlink_metadata().is_ok_and(|m| m.is_symlink());
             f.mend = is_link.then(|| format!("rm {}", shell_word(&entry.path.to_string_lossy())));

@@ -11,6 +11,7 @@ use super::overlap::Round;
 use super::safe::{self, Facts};
 use super::trial::{Trial, rebase_trial};
 use super::{Context, Error, Result, identity, repair, unfinished};
+use crate::git::state::Registration;
 use crate::git::status::{self, Place};
 use crate::git::{endings, merging, sterile, worktree};
 use crate::model::agent::{Oid, Origin, RunState};
@@ -21,12 +22,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 pub(super) use step::{finish_cut_short, is_under_way};
 use target::Target;
+pub(in crate::ops) use target::another;
 
 /// How to sync.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The commit to rebase on, where that is not the one its base stands on.
     pub onto: Option<Oid>,
+    /// Another base, which it has from then on: a full name, or a commit's id.
+    pub base: Option<String>,
     /// Uncommitted work goes along.
     pub carry: bool,
     /// Only say what would happen.
@@ -44,8 +48,13 @@ pub struct Options {
 pub enum Outcome {
     /// It sits on its base as that is now.
     Synced(Synced),
-    /// It did before; the name of what it sits on.
-    Standing(String),
+    /// It did before.
+    Standing {
+        /// The name of what it sits on.
+        on: String,
+        /// The command that brings the old base back, where it has another one now.
+        undo: Option<String>,
+    },
     /// Nothing was touched.
     Kept(Kept),
     /// git did not do what the trial had said; everything is as it was before.
@@ -125,6 +134,11 @@ pub fn sync(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     {
         unfinished::heal_after_run(ctx, &a.reg, a.record.as_ref().and_then(|r| r.ended.as_deref()))?;
     }
+    let as_if = options.base.as_ref().map(|base| {
+        let reg = Registration { base: base.clone(), ..a.reg.clone() };
+        Agent { reg, ..a.clone() }
+    });
+    let (was, a) = (&a.reg, as_if.as_ref().unwrap_or(a));
     let facts = safe::facts(ctx, &inv, a, &options.throw_away)?;
     if let Some(kept) = judge(&inv, a, &facts, options) {
         return Ok(Outcome::Kept(kept));
@@ -134,15 +148,16 @@ pub fn sync(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         (Err(e), _) => return Ok(Outcome::Kept(e.into())),
         (_, None) => return Ok(Outcome::Kept(Kept::new(format!("the branch of '{name}' is gone"), "git branch -a"))),
     };
-    let target = match target::of(ctx, &inv, a, options.onto.as_ref())? {
+    let target = match target::of(ctx, &inv, a, options)? {
         Ok(t) => t,
         Err(kept) => return Ok(Outcome::Kept(kept)),
     };
     if ctx.state.objects.is_ancestor(&target.onto, &tip)? {
-        if !options.dry_run && target.onto != a.reg.fork {
-            step::note_fork(ctx, &a.reg, &target.onto)?;
+        let undo = step::base_back(was, &a.reg.base, &entry);
+        if !options.dry_run && (target.onto != a.reg.fork || undo.is_some()) {
+            step::note_fork(ctx, was, &a.reg.base, &target.onto, &tip)?;
         }
-        return Ok(Outcome::Standing(target.on));
+        return Ok(Outcome::Standing { on: target.on, undo: undo.filter(|_| !options.dry_run) });
     }
     let round = Round::begin(ctx)?;
     let (result, picked) = match rebase_trial(ctx, &round, &tip, &a.reg.fork, &target.onto) {
@@ -174,7 +189,7 @@ pub fn sync(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     if options.dry_run {
         return Ok(Outcome::Synced(plan.synced(None, None)));
     }
-    step::run(ctx, a, plan, options)
+    step::run(ctx, a, was, plan, options)
 }
 
 /// What is to be done with one, tried.

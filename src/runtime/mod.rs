@@ -4,5 +4,6 @@ pub mod clock;
 pub mod files;
 pub mod lock;
 pub mod process;
+pub mod resolver;
 pub mod signals;
 pub mod user;

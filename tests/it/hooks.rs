@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-const EVENTS: [&str; 3] = ["post-merge", "post-checkout", "post-rewrite"];
+pub const EVENTS: [&str; 3] = ["post-merge", "post-checkout", "post-rewrite"];
 
 /// Every file below `dir` with its bytes and mode.
-fn files(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
+pub fn files(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
     let mut out = BTreeMap::new();
     for e in std::fs::read_dir(dir).into_iter().flatten().map(Result::unwrap) {
         let mode = e.path().symlink_metadata().unwrap().permissions().mode();
@@ -32,8 +32,14 @@ fn all_fire(repo: &Repo<'_>) {
     assert!(EVENTS.iter().all(|e| standing(&out, e) == "fires"), "{out}");
 }
 
+/// The same where what others have there has to run along.
+pub fn all_fire_forced(repo: &Repo<'_>) {
+    let out = repo.agents(&["hooks", "status", "--force"]).ok();
+    assert!(EVENTS.iter().all(|e| standing(&out, e) == "fires"), "{out}");
+}
+
 /// A landed agent: committed, merged without any hook, its base not looked at since.
-fn commit_in(repo: &Repo<'_>, name: &str, file: &str, text: &str) -> PathBuf {
+pub fn commit_in(repo: &Repo<'_>, name: &str, file: &str, text: &str) -> PathBuf {
     let place = repo.agent(name);
     place.write(file, text);
     place.commit(name);
@@ -58,12 +64,22 @@ fn installed_twice_is_once_and_uninstalled_is_as_before() {
     assert!(out.stderr.contains("undo: git agents hooks uninstall"), "{out}");
     let once = files(&hooks);
     assert_eq!(once.len(), before.len() + 3);
-    repo.agents(&["hooks", "install"]).ok();
-    assert_eq!(files(&hooks), once);
+    let again = repo.agents(&["hooks", "install"]).ok();
+    assert!(files(&hooks) == once && !again.stderr.contains("undo:"), "{again}");
     all_fire(&repo);
     repo.agents(&["hooks", "uninstall"]).ok();
     repo.agents(&["hooks", "uninstall"]).ok();
     assert_eq!(files(&hooks), before);
+}
+
+#[test]
+fn what_could_not_be_written_was_to_be_undone() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "core.hooksPath", "/proc/no-place-for-hooks"]);
+    let out = repo.agents(&["hooks", "install"]).code(128);
+    assert!(!out.stderr.contains("undo:"), "{out}");
+    assert!(repo.agents(&["hooks", "install", "--json"]).json()["results"][0]["undo"].is_null());
 }
 
 #[test]
@@ -125,7 +141,7 @@ fn files_of_other_tools_are_not_touched_and_their_own_lines_are_printed() {
             let text = "#!/bin/sh\n# husky\n\n# Hook created by Husky v4.3.8\n\n. \"$(dirname \"$0\")/husky.sh\"\n";
             EVENTS.iter().for_each(|e| env.script_at(&repo.join(format!(".git/hooks/{e}")), text));
         }),
-        ("lefthook", "lefthook.yml", "run: git-agents hook post-merge {0} || :", |env, repo| {
+        ("lefthook", "lefthook.yml", "run: 'git-agents hook post-merge {0} || :'", |env, repo| {
             repo.write("lefthook.yml", "pre-commit:\n");
             let text =
                 "#!/bin/sh\nif [ \"$LEFTHOOK\" = \"0\" ]; then exit 0; fi\ncall_lefthook run \"post-merge\" \"$@\"\n";

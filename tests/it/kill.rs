@@ -34,6 +34,15 @@ impl<'e> Lab<'e> {
         lab
     }
 
+    /// For a case: some are there to change files.
+    fn of(env: &'e Env, case: &Case) -> Lab<'e> {
+        let mut lab = Lab::new(env, case.prepare);
+        if ["expire", "land --rebase"].contains(&case.name) {
+            lab.held.trees.clear();
+        }
+        lab
+    }
+
     pub fn reset(&self) {
         let code = self.repo.env.root().join("code");
         std::fs::remove_dir_all(&code).unwrap();
@@ -349,11 +358,7 @@ pub const CASES: &[Case] = &[
 /// Kills the program itself before each `step`-th of its changes, from `first`; how often.
 pub fn sweep(case: &Case, first: usize, step: usize) -> usize {
     let env = Env::new();
-    let mut lab = Lab::new(&env, case.prepare);
-    if case.name == "expire" {
-        // That is what it is for.
-        lab.held.trees.clear();
-    }
+    let lab = Lab::of(&env, case);
     let target = lab.target(case.args);
     let points = target.points();
     let expected = (case.same)(&lab.repo);
@@ -494,7 +499,7 @@ fn nightly_every_kill_point_of_every_git() {
 /// Kills the gits of a command before each `step`-th of their changes, from `first`; how often, and of how many gits.
 pub fn sweep_gits(case: &Case, first: usize, step: usize) -> (usize, usize) {
     let env = Env::new();
-    let lab = Lab::new(&env, case.prepare);
+    let lab = Lab::of(&env, case);
     let target = lab.target(case.args);
     let children = target.git_children();
     let expected = (case.same)(&lab.repo);

@@ -413,6 +413,28 @@ fn only_what_passes_lands() {
 }
 
 #[test]
+fn a_test_that_failed_left_the_branch_rebased() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let k = agent(&repo, "k", "k.txt", "k\n");
+    repo.write("base.txt", "moved\n");
+    let main = repo.commit("Moved");
+    let (before, at) = (status(&repo), (k.tip("HEAD"), status(&k), repo.git(&["config", "agent.k.fork"])));
+    let stands = || {
+        untouched(&repo, &before, &main);
+        assert_eq!((k.tip("HEAD"), status(&k), repo.git(&["config", "agent.k.fork"])), at);
+    };
+    // It is the result that is tested: neither side has both.
+    let out = repo.agents(&["land", "--rebase", "--test", "test -e k.txt && ! test -e base.txt", "k"]).code(1);
+    assert!(out.stderr.contains("'k' on 'main' does not pass"), "{out}");
+    stands();
+    let out = repo.agents(&["land", "--rebase", "--test", "test -e k.txt && test -e base.txt", "k"]).ok();
+    assert_eq!(out.stderr.matches("testing").count(), 1, "{out}");
+    assert_eq!((repo.tip("HEAD~1"), repo.read("k.txt")), (main.clone(), "k\n".into()));
+    repo_invariants(&repo);
+}
+
+#[test]
 fn commits_are_signed_as_set() {
     let env = Env::new();
     let repo = env.repo("x");
@@ -683,6 +705,50 @@ fn what_somebody_staged_while_a_hook_ran_was_thrown_away() {
         repo.git(&["reset", "--quiet", "--hard"]);
     }
     repo.agents(&["land", "k"]).ok();
+}
+
+#[test]
+fn what_was_reverted_and_did_not_come_again_with_the_second_landing_counted_as_landed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let state = |name: &str| repo.status_of(name)["branch_state"].as_str().unwrap().to_owned();
+    // A merge of ours, one by hand, and a fast-forward of ours.
+    for (name, first) in [
+        ("ours", &["agents", "land"][..]),
+        ("hand", &["merge", "--quiet", "--no-ff", "--no-edit"]),
+        ("forward", &["agents", "land", "--ff-only"]),
+    ] {
+        let k = agent(&repo, name, &format!("{name}-1.txt"), "1\n");
+        k.write("left.txt", "so that it stays\n");
+        repo.git(&[first, &[name]].concat());
+        assert_eq!(state(name), "landed");
+        let mainline: &[&str] = if name == "forward" { &[] } else { &["-m", "1"] };
+        repo.git(&[&["revert", "--no-edit"], mainline, &["HEAD"]].concat());
+        let reverted = repo.tip("HEAD");
+        k.write(format!("{name}-2.txt"), "2\n");
+        k.git(&["add", &format!("{name}-2.txt")]);
+        k.git(&["commit", "--quiet", "-m", "More"]);
+        repo.agents(&["land", name]).ok();
+        assert!(!repo.join(format!("{name}-1.txt")).exists() && repo.join(format!("{name}-2.txt")).exists());
+        let a = repo.status_of(name);
+        assert_ne!(a["branch_state"], "landed", "{a}");
+        assert!(a["findings"][0].as_str().unwrap().contains(&format!("taken back by {}", &reverted[..7])), "{a}");
+        std::fs::remove_file(k.join("left.txt")).unwrap();
+        let cleaned = repo.agents(&["clean"]).ok();
+        assert!(k.path().exists(), "{cleaned}");
+        // The revert reverted brings it again; so does taking it in as it is.
+        if name == "hand" {
+            k.git(&["merge", "--quiet", "--no-edit", "main"]);
+            k.write("hand-3.txt", "3\n");
+            k.commit("Without it");
+            repo.git(&["merge", "--quiet", "--no-ff", "--no-edit", "hand"]);
+        } else {
+            repo.git(&["revert", "--no-edit", &reverted]);
+        }
+        assert_eq!(state(name), "landed");
+        repo.agents(&["clean"]).ok();
+        assert!(!k.path().exists());
+    }
 }
 
 #[test]

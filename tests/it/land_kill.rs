@@ -58,7 +58,30 @@ const CASES: &[Case] = &[
         again: |lab, what| again(lab, &["land", "k"], what),
         same: landed,
     },
+    Case {
+        name: "land --rebase",
+        args: &["land", "--rebase", "--test", "true", "k"],
+        prepare: two_sides,
+        again: |lab, what| again(lab, &["land", "--rebase", "--test", "true", "k"], what),
+        same: landed,
+    },
+    Case {
+        name: "land --rebase, not passed",
+        args: NOT_PASSED,
+        prepare: two_sides,
+        again: |lab, what| {
+            let out = lab.repo.agents(NOT_PASSED).code(1);
+            assert!(out.stderr.contains("does not pass 'false'"), "{what}: {out}");
+        },
+        same: |repo| {
+            let at = repo.worktree("k");
+            let stands = format!("{} {}", at.tip("HEAD"), at.git(&["status", "--porcelain=v2", "--branch"]));
+            format!("{}\n{stands}\n{}", landed(repo), repo.git(&["config", "--get-regexp", "^agent[.]k[.]"]))
+        },
+    },
 ];
+
+const NOT_PASSED: &[&str] = &["land", "--rebase", "--test", "false", "k"];
 
 fn case(name: &str) -> &'static Case {
     CASES.iter().find(|c| c.name == name).unwrap()
@@ -77,6 +100,16 @@ fn a_killed_squash_left_its_files_staged() {
 #[test]
 fn a_killed_fast_forward_was_half() {
     assert!(sweep(case("land --ff-only"), 17, 61) > 1);
+}
+
+#[test]
+fn a_killed_landing_that_rebases_first_was_half() {
+    assert!(sweep(case("land --rebase"), 29, 541) > 1);
+}
+
+#[test]
+fn a_killed_test_of_a_rebase_left_the_branch_rebased() {
+    assert!(sweep(case("land --rebase, not passed"), 19, 331) > 1);
 }
 
 #[test]
@@ -123,7 +156,12 @@ fn nightly_every_kill_point_of_land() {
 #[test]
 fn a_killed_git_left_the_checkout_half_merged() {
     // Beside the exact bytes of the checkout nothing of it may be left, whatever git was about to do.
-    for (name, first, step) in [("land", 31, 173), ("land --squash", 41, 181), ("land --ff-only", 11, 61)] {
+    for (name, first, step) in [
+        ("land", 31, 173),
+        ("land --squash", 41, 181),
+        ("land --ff-only", 11, 61),
+        ("land --rebase, not passed", 59, 601),
+    ] {
         let (hits, _) = sweep_gits(case(name), first, step);
         assert!(hits > 0, "{name}: {hits}");
     }

@@ -10,8 +10,10 @@
 )]
 
 mod adopt;
+mod assistants;
 mod clean;
 mod cli;
+mod completion;
 mod create;
 mod diff;
 mod doctor;
@@ -19,7 +21,9 @@ mod errors;
 mod expire;
 mod faults;
 mod history;
+mod hook_managers;
 mod hooks;
+mod init;
 mod kill;
 mod land;
 mod land_kill;
@@ -46,6 +50,7 @@ mod restore;
 mod run_env;
 mod run_json;
 mod run_logs;
+mod skills;
 mod state;
 mod streams;
 mod supervise;
@@ -57,3 +62,4 @@ mod sync;
 mod sync_kill;
 mod talk;
 mod trust;
+mod verdicts;

@@ -1,5 +1,6 @@
 //! `rm`: what removing things has cost users of comparable tools.
 
+use crate::support::kill::Target;
 use crate::support::tree::Tree;
 use crate::support::{Before, Env, Out, Repo, assert_same_tree, repo_invariants, tree_state};
 use serde_json::Value;
@@ -154,15 +155,46 @@ fn trees_made_by_hand_in_the_same_folder_were_swept_away() {
 fn the_repository_had_moved_to_where_a_worktree_used_to_be() {
     let env = Env::new();
     let repo = env.repo("x");
-    let at = repo.agent("dev");
+    let at = agent_with_commit(&repo, "dev");
+    let tip = at.tip("HEAD");
     std::fs::remove_dir_all(at.path()).unwrap();
     std::fs::rename(repo.path(), at.path()).unwrap();
     let moved = at;
-    let before = tree_state(moved.path());
-    let out = moved.agents(&["rm", "-D", "--force", "dev"]);
-    assert_eq!(out.status, 128, "{out}");
-    assert_same_tree(&before, &tree_state(moved.path()));
-    assert!(moved.join(".git/HEAD").exists());
+    moved.write("mine.txt", "not committed\n");
+    let files = || {
+        let mut tree = tree_state(moved.path());
+        tree.retain(|path, _| !path.starts_with(b".git/"));
+        tree
+    };
+    let before = files();
+    let words = "the repository itself stands where its worktree was";
+    assert!(moved.status_of("dev")["findings"][0].as_str().unwrap().starts_with(words));
+    let out = moved.agents(&["doctor"]).code(1);
+    assert!(out.stdout.contains(words) && out.stdout.contains("mend: git agents rm dev"), "{out}");
+    moved.agents(&["doctor", "--fix"]).code(1);
+    moved.agents(&["clean"]).ok();
+    let out = moved.agents(&["rm", "--dry-run", "dev"]).ok();
+    assert!(out.stderr.contains("its directory was gone already") && !out.stderr.contains("you are in it"), "{out}");
+    assert_eq!(names(&moved), ["dev"]);
+    // Killed on the way it comes to its end, and the files stay where they are.
+    let target = Target::agents(&moved, &["rm", "-D", "--force", "dev"]);
+    crate::kill::copy(&env.root().join("code"), &env.root().join("template"));
+    let points = target.points();
+    for point in points.iter().skip(3).step_by(points.len() / 3) {
+        std::fs::remove_dir_all(env.root().join("code")).unwrap();
+        crate::kill::copy(&env.root().join("template"), &env.root().join("code"));
+        target.kill_before(point);
+        assert_same_tree(&before, &files());
+        moved.repair();
+        moved.agents(&["rm", "-D", "--force", "dev"]);
+        assert!(names(&moved).is_empty() && !moved.has("refs/heads/dev"), "killed before {point}");
+        assert_same_tree(&before, &files());
+        assert_eq!(moved.git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
+    }
+    // It comes back beside what has its place.
+    moved.agents(&["restore", "dev"]).ok();
+    assert_same_tree(&before, &files());
+    assert_eq!(moved.worktree("dev").tip("HEAD"), tip);
     moved.git(&["fsck", "--strict"]);
 }
 

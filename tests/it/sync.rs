@@ -171,7 +171,7 @@ pub fn uncommitted_work_was_lost_in_the_stash() {
     assert!(!repo.has("refs/stash"));
     // The way back takes the work along once more.
     undo(&repo, &out);
-    assert_eq!(at.tip("HEAD"), old);
+    assert_eq!((at.tip("HEAD"), at.git(&["status", "--porcelain=v2", "--ignored"])), (old, status));
     after = content(at.path());
     assert!(after.remove(b"src/b.txt".as_slice()).is_some());
     crate::support::assert_same_tree(&files, &after);
@@ -510,7 +510,10 @@ fn usage_and_order_are_checked_before_anything_is_touched() {
     let out = repo.agents(&["sync", "--all", "--json"]).ok();
     let outcomes: Vec<Value> = out.json()["results"].as_array().unwrap().iter().map(|r| r["outcome"].clone()).collect();
     assert_eq!(outcomes, ["done", "kept"], "{out}");
-    repo.agents(&["sync", "two"]).code(1);
+    let out = repo.agents(&["sync", "--all"]).ok();
+    assert!(out.stderr.contains("kept: 'two' conflicts with 'main'") && !out.stderr.contains("error:"), "{out}");
+    let out = repo.agents(&["sync", "two"]).code(1);
+    assert!(out.stderr.contains("error: 'two' conflicts with 'main'"), "{out}");
     // The agent of this directory; the alias.
     base_moves(&repo, "more.txt", "x\n");
     let out = repo.agents_in(&one.join("src"), &["rebase"]).ok();
@@ -652,4 +655,130 @@ fn what_somebody_wrote_while_a_rebase_began_was_reset_away() {
     assert_eq!(repo.git(&["show", &format!("{kept}:README.md")]), "mine");
     assert_eq!(repo.git(&["show", &format!("{kept}:src/b.txt")]), "mine");
     assert_eq!((at.tip("HEAD"), at.read("src/b.txt")), (tip, "carried\n".into()));
+}
+
+#[test]
+fn a_commit_in_the_middle_of_a_sync_left_the_tree_detached() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = with_commit(&repo, "one", "made.txt", "made\n");
+    base_moves(&repo, "c.txt", "c\n");
+    let hook = repo.join(".git/hooks/pre-rebase");
+    for (n, args) in [&["sync", "one"][..], &["sync", "one", "--carry"]].into_iter().enumerate() {
+        if n == 1 {
+            at.write("src/b.txt", "carried\n");
+            at.write("made.txt", "met by the commit\n");
+        }
+        let (name, more) = (format!("of-somebody-{n}"), if n == 1 { "echo theirs >made.txt;" } else { "" });
+        env.script_at(
+            &hook,
+            &format!("#!/bin/sh\n{more} echo x >{name}; git add --all; git commit --quiet -m 'Of somebody'\n"),
+        );
+        let out = repo.agents(args).code(128);
+        assert!(out.stderr.contains("somebody else moved it meanwhile"), "{out}");
+        assert_eq!(at.git(&["symbolic-ref", "HEAD"]), "refs/heads/one", "{out}");
+        assert_eq!((at.git(&["log", "-1", "--format=%s"]), at.read(&name)), ("Of somebody".into(), "x\n".into()));
+        assert!(repo.status_of("one")["operation"].is_null());
+        assert_eq!(at.git(&["status", "--porcelain"]), if n == 1 { " M src/b.txt" } else { "" });
+        if n == 1 {
+            assert_eq!((at.read("src/b.txt"), at.read("made.txt")), ("carried\n".into(), "theirs\n".into()));
+            let kept = out.stderr.split("what there was is in '").nth(1).unwrap().split('\'').next().unwrap();
+            assert_eq!(repo.git(&["show", &format!("{kept}:made.txt")]), "met by the commit");
+        }
+        crate::support::repo_invariants(&repo);
+    }
+    std::fs::remove_file(hook).unwrap();
+    repo.agents(&["sync", "one", "--carry"]).ok();
+    assert_eq!((at.tip("HEAD~3"), at.read("src/b.txt")), (repo.tip("main"), "carried\n".into()));
+}
+
+#[test]
+fn an_agent_whose_base_was_deleted_had_no_way_to_another_one() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["branch", "dev"]);
+    repo.agents(&["new", "one", "--base", "dev"]).ok();
+    let at = repo.worktree("one");
+    at.write("made.txt", "made\n");
+    at.commit("Work");
+    let (tip, fork) = (at.tip("HEAD"), repo.tip("dev"));
+    let base = base_moves(&repo, "c.txt", "c\n");
+    repo.git(&["branch", "-D", "dev"]);
+    let words = "'dev' is gone; 'git agents sync --onto BASE one' gives it another base";
+    assert!(repo.status_of("one")["findings"][0].as_str().unwrap().contains(words));
+    assert!(repo.agents(&["doctor"]).code(1).stdout.contains(words));
+    for args in [&["sync", "one"][..], &["land", "one"]] {
+        let out = repo.agents(args).code(1);
+        assert!(out.stderr.contains("sync --onto BASE one"), "{out}");
+    }
+    repo.agents(&["sync", "--onto", "nobody", "one"]).code(128);
+    repo.agents(&["sync", "--onto", "one", "one"]).code(128);
+    repo.agents(&["sync", "--onto", "main", "--all"]).code(129);
+    assert!(
+        repo.agents(&["sync", "--dry-run", "--onto", "main", "one"]).ok().stderr.contains("would be rebased on 'main'")
+    );
+    assert_eq!(repo.git(&["config", "agent.one.base"]), "refs/heads/dev");
+    let out = repo.agents(&["sync", "--onto", "main", "one"]).ok();
+    let is_on_main = || {
+        assert_eq!(
+            (at.tip("HEAD~1"), repo.git(&["config", "agent.one.base"])),
+            (base.clone(), "refs/heads/main".into())
+        );
+        assert!(repo.status_of("one")["findings"].as_array().unwrap().is_empty());
+        assert!(
+            events(&repo)
+                .iter()
+                .any(|e| e.contains("\"kind\":\"synced\"") && e.contains("\"base\":\"refs/heads/main\""))
+        );
+    };
+    is_on_main();
+    undo(&repo, &out);
+    assert_eq!((at.tip("HEAD"), repo.git(&["config", "agent.one.base"])), (tip.clone(), "refs/heads/dev".into()));
+    // Where it sits there already, the base alone changes.
+    repo.git(&["branch", "old", &fork]);
+    let out = repo.agents(&["sync", "--onto", "old", "one"]).ok();
+    assert_eq!((at.tip("HEAD"), repo.git(&["config", "agent.one.base"])), (tip.clone(), "refs/heads/old".into()));
+    undo(&repo, &out);
+    assert_eq!(repo.git(&["config", "agent.one.base"]), "refs/heads/dev");
+    // Killed anywhere: the base changes with the branch.
+    crate::kill::copy(&env.root().join("code"), &env.root().join("template"));
+    let target = crate::support::kill::Target::agents(&repo, &["sync", "--onto", "main", "one"]);
+    let points = target.points();
+    is_on_main();
+    for point in points.iter().skip(7).step_by(points.len() / 3) {
+        std::fs::remove_dir_all(env.root().join("code")).unwrap();
+        crate::kill::copy(&env.root().join("template"), &env.root().join("code"));
+        target.kill_before(point);
+        env.until("nothing runs", || env.processes().is_empty());
+        repo.repair();
+        let base = if at.tip("HEAD") == tip { "refs/heads/dev" } else { "refs/heads/main" };
+        assert_eq!(repo.git(&["config", "agent.one.base"]), base, "killed before {point}");
+        repo.agents(&["sync", "--onto", "main", "one"]).ok();
+        is_on_main();
+    }
+    repo.agents(&["land", "one"]).ok();
+}
+
+#[test]
+fn files_that_only_their_line_endings_make_different_were_refused_in_words_of_git() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("doc.md", "a\r\nb\r\n");
+    repo.commit("CRLF stored");
+    let at = with_commit(&repo, "one", "doc.md", "a\r\nb\r\nc\r\n");
+    repo.write(".gitattributes", "*.md text eol=lf\n");
+    repo.git(&["add", ".gitattributes"]);
+    repo.git(&["commit", "--quiet", "-m", "And a rule against it"]);
+    // Looked at anew, it is another file than the one that was checked out a moment ago.
+    repo.write("doc.md", "a\r\nb\r\n");
+    assert!(repo.git(&["status", "--porcelain"]).contains("M doc.md"), "the set-up is as reported");
+    let (main, tip) = (repo.tip("HEAD"), at.tip("HEAD"));
+    for args in [&["land", "one"][..], &["land", "--squash", "one"], &["sync", "one"], &["land", "--rebase", "one"]] {
+        let out = repo.agents(args).code(128);
+        assert!(out.stderr.contains("git takes for changed what nobody changed: doc.md;"), "{out}");
+        assert!(out.stderr.contains("hint: commit 'git add --renormalize .' on 'main' first"), "{out}");
+        assert!(!out.stderr.contains("Your local changes") && !out.stderr.contains("Aborting"), "{out}");
+        assert_eq!((repo.tip("HEAD"), repo.read("doc.md")), (main.clone(), "a\r\nb\r\n".into()));
+        assert_eq!((at.tip("one"), at.read("doc.md")), (tip.clone(), "a\r\nb\r\nc\r\n".into()));
+    }
 }

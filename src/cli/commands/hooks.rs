@@ -62,11 +62,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             if !dry_run {
                 agreed(s, &survey, &steps, yes)?;
             }
-            let code = act(s, &survey, &steps, dry_run, json)?;
-            if steps.iter().any(|t| matches!(t, Step::Write | Step::Insert)) && !dry_run {
-                s.ui.undo("git agents hooks uninstall");
-            }
-            Ok(code)
+            act(s, &survey, &steps, dry_run, json)
         }
         What::Uninstall { dry_run, json } => act(s, &survey, &hooks::plan_removal(&survey), dry_run, json),
         What::Status { force, json } => status(s, &ctx, &survey, force, json),
@@ -97,6 +93,7 @@ fn agreed(s: &Session, survey: &Survey, steps: &[Step], yes: bool) -> Result<(),
 
 fn act(s: &Session, survey: &Survey, steps: &[Step], dry_run: bool, json: bool) -> Result<i32, CliError> {
     let mut results = Vec::new();
+    let mut undo = None;
     for (f, step) in survey.files.iter().zip(steps) {
         let mut one = Outcome { name: f.event.word().to_owned(), outcome: "done", reason: None, undo: None };
         match step {
@@ -107,7 +104,13 @@ fn act(s: &Session, survey: &Survey, steps: &[Step], dry_run: bool, json: bool) 
             }
             _ if dry_run => s.ui.say(&words(f, step, "would be ")),
             _ => match hooks::apply(f, step) {
-                Ok(()) => s.ui.say(&words(f, step, "")),
+                Ok(()) => {
+                    s.ui.say(&words(f, step, ""));
+                    if matches!(step, Step::Write | Step::Insert) {
+                        undo = Some("git agents hooks uninstall");
+                        one.undo = undo.map(str::to_owned);
+                    }
+                }
                 Err(e) => (one.outcome, one.reason) = ("failed", Some(e.with_hint())),
             },
         }
@@ -129,6 +132,10 @@ fn act(s: &Session, survey: &Survey, steps: &[Step], dry_run: bool, json: bool) 
         }
     }
     let code = finish(s, false, results.into_iter().filter(|r| r.outcome == "failed").collect(), &[])?;
+    // One command for all of them.
+    if let Some(undo) = undo {
+        s.ui.undo(undo);
+    }
     Ok(if code == code::DONE && last.is_some() { code::NO } else { code })
 }
 

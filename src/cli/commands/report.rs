@@ -96,6 +96,7 @@ pub fn merged(
             s.ui.say(&format!("testing '{base}' {with}"));
         }
         Progress::Step(Step::Warning(w)) => s.ui.warn(&w),
+        Progress::Step(Step::Waits(w)) => s.ui.say(&format!("waiting {w}")),
         Progress::Step(_) => {}
     })?;
     if check.is_none() {

@@ -342,9 +342,9 @@ fn read_list(
         };
         before.get(&tasks::digest(&spec.prompt, &base)).cloned()
     };
-    let assistants = match args.assistant.as_deref() {
+    let assistants = match args.assistant.as_ref().or(loaded.settings.assistant.as_ref()) {
         Some(a) => tasks::parse_assistants(a).map_err(CliError::Usage)?,
-        None => loaded.settings.assistant.iter().cloned().collect(),
+        None => Vec::new(),
     };
     let known = Known { taken: &is_taken, started: &started, assistants: &assistants };
     let read = match source {

@@ -6,7 +6,7 @@ use crate::cli::error::{CliError, code};
 use crate::ops::inventory::Inventory;
 use crate::ops::select::Match;
 use crate::ops::sync::{self, Options, Synced};
-use crate::ops::{Context, plan};
+use crate::ops::{Context, base, plan};
 
 /// Rebase agents on their base as it is now, after a trial that touches nothing
 #[derive(Debug, clap::Args)]
@@ -18,6 +18,9 @@ pub struct Args {
     /// All of them, each after those it was begun on top of
     #[arg(long, conflicts_with = "agents")]
     all: bool,
+    /// Rebase on BASE, which is their base from then on
+    #[arg(long, value_name = "BASE", conflicts_with = "all")]
+    onto: Option<String>,
     /// Take uncommitted work along, byte for byte
     #[arg(long)]
     carry: bool,
@@ -49,8 +52,14 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let loaded = super::loaded(s, &ctx, &crate::config::Flags::default())?;
     let approved = plan::approved(&ctx, &loaded.project).map(|p| p.throw_away().to_vec()).unwrap_or_default();
+    let base = args.onto.as_deref().map(|rev| base::resolve(&ctx, Some(rev))).transpose()?.map(|b| b.name);
+    let itself = |n: &&String| inv.find(n).is_some_and(|a| Some(&a.reg.branch) == base.as_ref());
+    if let Some(name) = names.iter().find(itself) {
+        return Err(CliError::refused(format!("'{name}' cannot be its own base"), "name another branch"));
+    }
     let options = Options {
         onto: None,
+        base,
         carry: args.carry,
         dry_run: args.dry_run,
         unasked: false,
@@ -64,8 +73,12 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let mut seen = std::collections::HashSet::new();
     hints.retain(|h| seen.insert(h.clone()));
+    if args.all && !args.json {
+        // Only what was asked for by name can have been kept from anybody.
+        let kept: Vec<Outcome> = results.extract_if(.., |r| r.outcome == "kept").collect();
+        kept.iter().filter_map(|r| r.reason.as_ref()).for_each(|why| s.ui.say(&format!("kept: {why}")));
+    }
     let code = finish(s, args.json, results, &hints)?;
-    // Only what was asked for by name can have been kept from anybody.
     Ok(if args.all && code == code::NO { code::DONE } else { code })
 }
 
@@ -82,9 +95,9 @@ fn one(s: &Session, ctx: &Context, name: &str, options: &Options, hints: &mut Ve
             synced.notes.iter().for_each(|n| s.ui.say(n));
             outcome("done", None, synced.undo)
         }
-        Ok(sync::Outcome::Standing(on)) => {
+        Ok(sync::Outcome::Standing { on, undo }) => {
             s.ui.say(&format!("'{name}' is on '{on}' as it is now"));
-            outcome("done", None, None)
+            outcome("done", None, undo)
         }
         Ok(sync::Outcome::Kept(kept)) => {
             hints.extend(kept.hint);

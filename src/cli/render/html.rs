@@ -305,7 +305,13 @@ fn card(p: &mut Page, n: usize, a: &AgentReport) {
         if let Some(reason) = t.reason.as_deref().filter(|_| t.now != "pass") {
             p.raw("<p class=\"dim\">").text(reason).raw("</p>\n");
         }
-        for (what, names) in [("Newly failing", &t.newly_failing), ("Flaky", &t.flaky), ("Fixed", &t.fixed)] {
+        for (what, names) in [
+            ("Newly failing", &t.newly_failing),
+            ("Still failing", &t.still_failing),
+            ("Flaky", &t.flaky),
+            ("Fixed", &t.fixed),
+            ("Left by the tests", &t.left_behind),
+        ] {
             if !names.is_empty() {
                 p.raw("<h3>").raw(what).raw("</h3>\n");
                 p.list(names, |p, n| {

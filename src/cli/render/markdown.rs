@@ -88,10 +88,10 @@ fn one(a: &AgentReport, out: &mut String) {
     let by = a.assistant.as_deref().map(|x| format!("{}, ", plain(&one_line(x, 40)))).unwrap_or_default();
     let _ = writeln!(out, "- {by}{}", plain(&words::facts(a).join(", ")));
     if let Some(said) = words::cases(a) {
-        let _ = writeln!(out, "- tests: {}", plain(&said));
+        let _ = writeln!(out, "- test cases: {}", plain(&said));
     }
     if let Some(t) = &a.tests {
-        let _ = writeln!(out, "- {}", plain(&words::verdict(t).1));
+        let _ = writeln!(out, "- tests: {}", plain(&words::verdict(t).1));
         list(out, t.newly_failing.iter().map(|n| format!("newly failing: {}", code(n))));
     }
     if let Some(url) = words::href(a) {

@@ -124,12 +124,10 @@ fn one(ui: &Ui, a: &AgentReport, out: &mut String) {
         out.push_str(&format!("     and {} more\n", a.files.len() - FILES));
     }
     if let Some(said) = words::cases(a) {
-        out.push_str(&format!("   tests: {said}\n"));
+        out.push_str(&format!("   test cases: {said}\n"));
     }
     if let Some(t) = &a.tests {
-        let (label, said) = words::verdict(t);
-        out.push_str(&format!("   {}\n", ui.paint(label, &said)));
-        names(&t.newly_failing, "     newly failing: ", out);
+        out.push_str(&format!("   tests: {}\n", ui.paint(words::verdict(t).0, &t.line())));
         if let Some(log) = t.log.as_ref().filter(|_| t.now != "pass") {
             out.push_str(&format!("   log: {}\n", log.shown()));
         }

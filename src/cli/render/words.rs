@@ -72,7 +72,9 @@ pub(super) fn verdict(t: &TestsReport) -> (Label, String) {
         parts.extend((!t.fixed.is_empty()).then(|| format!("{} fixed", t.fixed.len())));
         parts.extend((!t.still_failing.is_empty()).then(|| format!("{} failed before too", t.still_failing.len())));
         parts.extend((!t.flaky.is_empty()).then(|| format!("{} flaky", t.flaky.len())));
-        if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) }
+        let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+        let method = if t.method == "names" { "by test names" } else { "by exit code" };
+        format!("{parts} ({method})")
     };
     let newly = (!t.newly_failing.is_empty()).then(|| format!("{} newly failing", t.newly_failing.len()));
     match (t.now, t.baseline) {

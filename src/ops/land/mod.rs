@@ -11,7 +11,9 @@ pub mod plan;
 mod step;
 
 use super::inventory::{Agent, Inventory};
-use super::verify::Check;
+use super::overlap::Round;
+use super::trial::{Trial, rebase_trial};
+use super::verify::{self, Check};
 use super::{Context, Error, Loaded, Result, clean, repair, sync};
 use crate::config::settings::LandStyle;
 use crate::git::merge::Merge;
@@ -226,17 +228,33 @@ fn one(ctx: &Context, step: &Planned, o: &Options<'_>, signals: &Signals, tell: 
             Err(end) => return Ok(end),
         }
     }
+    let mut tested = None;
     if o.style == LandStyle::Rebase {
         if let Some(end) = rebase_obstacle(ctx, step, &inv, a, &old, &tip)? {
             return Ok(end);
         }
         let how = sync::Options { onto: Some(old.clone()), ..plan::sync_options(o.loaded) };
+        if let Some(check) = o.check {
+            // The branch moves when what it comes to passes, not before.
+            match rebased(ctx, name, a, &tip, &old, &how)? {
+                Ok(Some((round, tree))) => {
+                    let commit = || round.give(&tree, std::slice::from_ref(&old));
+                    let at = verify::At { tree: &tree, base: &step.base, commit: &commit, again: false, log: None };
+                    if let Some(end) = step::test(ctx, step, check, at, signals, tell)? {
+                        return Ok(end);
+                    }
+                    tested = Some(tree);
+                }
+                Ok(None) => {}
+                Err(end) => return Ok(end),
+            }
+        }
         match sync::sync(ctx, name, &how)? {
             sync::Outcome::Synced(s) => {
                 tell(Progress::Said(&format!("'{name}' is rebased on '{}'", s.on)));
                 tip = s.to.unwrap_or(tip);
             }
-            sync::Outcome::Standing(_) => {}
+            sync::Outcome::Standing { .. } => {}
             sync::Outcome::Kept(why) => return Ok(End::Kept(why.into())),
             sync::Outcome::Failed(why) => return Ok(End::Failed(why.into())),
         }
@@ -246,11 +264,34 @@ fn one(ctx: &Context, step: &Planned, o: &Options<'_>, signals: &Signals, tell: 
         Err(end) => return Ok(end),
     };
     if let Some(check) = o.check
-        && let Some(end) = landing.test(check, o.style, signals, tell)?
+        && let Some(end) = landing.test(check, o.style, tested.as_ref(), signals, tell)?
     {
         return Ok(end);
     }
     landing.go(o, signals, tell, true)
+}
+
+/// The tree that rebasing comes to, and the round that knows it; nothing where the branch sits on its base already.
+fn rebased<'c>(
+    ctx: &'c Context,
+    name: &str,
+    a: &Agent,
+    tip: &Oid,
+    onto: &Oid,
+    how: &sync::Options,
+) -> Result<std::result::Result<Option<(Round<'c>, Oid)>, End>> {
+    match sync::sync(ctx, name, &sync::Options { dry_run: true, ..how.clone() })? {
+        sync::Outcome::Synced(_) => {}
+        sync::Outcome::Standing { .. } => return Ok(Ok(None)),
+        sync::Outcome::Kept(why) => return Ok(Err(End::Kept(why.into()))),
+        sync::Outcome::Failed(why) => return Ok(Err(End::Failed(why.into()))),
+    }
+    let round = Round::begin(ctx)?;
+    match rebase_trial(ctx, &round, tip, &a.reg.fork, onto) {
+        Trial::Clean { tree, .. } => Ok(Ok(Some((round, tree)))),
+        Trial::Conflict { .. } => Ok(Err(End::Kept(Why::new(format!("'{name}' has moved meanwhile"), None)))),
+        Trial::Unknown { why } => Ok(Err(End::Kept(Why::new(format!("'{name}' cannot be tested: {why}"), None)))),
+    }
 }
 
 /// What stands in the way where the base is checked out, as far as a merge tells before the branch is rebased.

@@ -79,6 +79,8 @@ pub struct Facts {
     pub operation: Option<String>,
     /// Short name of the base, and whether that is a branch here.
     pub base: (String, bool),
+    /// There is no such reference any more.
+    pub base_gone: bool,
     /// What is wrong with where the base is checked out.
     pub checkout: Option<Why>,
 }
@@ -102,6 +104,10 @@ pub fn why_not(name: &str, f: &Facts) -> Option<Why> {
     if f.fresh {
         return why(format!("'{name}' has no commit of its own"), format!("git agents show {word}"));
     }
+    if f.base_gone {
+        let hint = format!("'git agents sync --onto BASE {word}' gives it another base");
+        return why(format!("'{}', the base of '{name}', is gone", f.base.0), hint);
+    }
     if !f.base.1 {
         let push = format!("git agents push {word}");
         return why(format!("'{}', the base of '{name}', is no branch of this repository", f.base.0), push);
@@ -119,6 +125,7 @@ pub(in crate::ops) fn facts(ctx: &Context, inv: &Inventory, a: &Agent) -> Result
         fresh: own_commits(ctx, inv, a)?.is_empty() && !safe::has_own_commit(ctx, inv, a),
         operation: a.entry.as_ref().and_then(worktree::Entry::operation),
         base: (short_ref(&a.reg.base).to_owned(), base),
+        base_gone: inv.base_tip(a).is_none(),
         checkout: if base { place_of_base(ctx, inv, a)?.err() } else { None },
     })
 }

@@ -15,8 +15,8 @@ use crate::model::text::{safe_path, shell_word};
 use crate::ops::create::Step as Making;
 use crate::ops::overlap::Round;
 use crate::ops::scratch::{self, Scratch};
-use crate::ops::verify::{At as Tree, Check, verify};
-use crate::ops::{Context, Error, Loaded, Result, base, naming};
+use crate::ops::verify::{At as Tree, Check, Patience, verify};
+use crate::ops::{Context, Error, Loaded, Result, base, endings, naming};
 use crate::place::job::TOKEN;
 use crate::runtime::files;
 use crate::runtime::signals::Signals;
@@ -36,6 +36,33 @@ pub(super) struct Landing<'a> {
     pub(super) changes: ChangeSet,
     /// The private store that knows the result.
     pub(super) store: Store,
+}
+
+/// Tests what landing `step` comes to; why it does not go.
+pub(super) fn test(
+    ctx: &Context,
+    step: &Planned,
+    check: &Check,
+    at: Tree<'_>,
+    signals: &Signals,
+    tell: &mut Tell<'_>,
+) -> Result<Option<End>> {
+    let name = &step.name.0;
+    tell(Progress::Testing(name));
+    let tested = verify(ctx, check, at, &Patience::of_a_person(signals), &mut |m| {
+        if let Making::Warning(w) = m {
+            tell(Progress::Warning(&w));
+        }
+    })?;
+    if tested.passed == Some(true) {
+        return Ok(None);
+    }
+    let reason = tested.reason.map(|r| format!(": {r}")).unwrap_or_default();
+    let log = tested.log.map(|l| format!("'{}' is what it printed", l.display()));
+    let did = if tested.passed.is_some() { "does not pass" } else { "cannot be told to pass" };
+    let command = crate::model::text::one_line(&check.shown(), 80);
+    let why = format!("'{name}' on '{}' {did} '{command}'{reason}", short_ref(&step.base));
+    Ok(Some(End::Kept(Why::new(why, log))))
 }
 
 impl Landing<'_> {
@@ -72,15 +99,15 @@ impl Landing<'_> {
         Ok(None)
     }
 
-    /// Tests the result; why it does not go.
+    /// Tests the result, unless that is what was `tested` before; why it does not go.
     pub(super) fn test(
         &self,
         check: &Check,
         style: LandStyle,
+        tested: Option<&Oid>,
         signals: &Signals,
         tell: &mut Tell<'_>,
     ) -> Result<Option<End>> {
-        tell(Progress::Testing(self.name()));
         let round = Round::begin(self.ctx)?;
         let forward = matches!(style, LandStyle::FfOnly | LandStyle::Rebase);
         let tree = if forward {
@@ -95,23 +122,13 @@ impl Landing<'_> {
                 None,
             ))));
         };
-        let commit =
-            || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
-        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit };
-        let tested = verify(self.ctx, check, at, signals, &mut |m| {
-            if let Making::Warning(w) = m {
-                tell(Progress::Warning(&w));
-            }
-        })?;
-        if tested.passed == Some(true) {
+        if tested == Some(&tree) {
             return Ok(None);
         }
-        let reason = tested.reason.map(|r| format!(": {r}")).unwrap_or_default();
-        let log = tested.log.map(|l| format!("'{}' is what it printed", l.display()));
-        let did = if tested.passed.is_some() { "does not pass" } else { "cannot be told to pass" };
-        let command = crate::model::text::one_line(&check.shown(), 80);
-        let why = format!("'{}' on '{}' {did} '{command}'{reason}", self.name(), self.base());
-        Ok(Some(End::Kept(Why::new(why, log))))
+        let commit =
+            || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
+        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit, again: false, log: None };
+        test(self.ctx, self.step, check, at, signals, tell)
     }
 
     /// Does it.
@@ -161,9 +178,12 @@ impl Landing<'_> {
             intent.finish(ctx, &held, &commit)?;
             return Ok(Ok(commit));
         }
-        let mut words = match told {
-            Err(e) => e.words(),
-            Ok(()) => format!("git said that it merged, and '{}' is where it was", self.base()),
+        let (mut words, hint) = match told {
+            Err(e) => match endings::explain(&e, self.base(), |p| before.contains(p)) {
+                Some((why, hint)) => (why, Some(hint)),
+                None => (e.words(), None),
+            },
+            Ok(()) => (format!("git said that it merged, and '{}' is where it was", self.base()), None),
         };
         if let Some(at) = self.at.as_ref().filter(|_| now.as_ref() == Some(&self.old)) {
             let aside = at.back(ctx.repo(), self.store.objects(), &self.old, &self.changes, &before, true)?;
@@ -177,7 +197,7 @@ impl Landing<'_> {
         intent.give_up(ctx, &held)?;
         drop(held);
         interrupted(signals)?;
-        Ok(Err(Why::new(format!("'{}' did not land: {words}", self.name()), None)))
+        Ok(Err(Why::new(format!("'{}' did not land: {words}", self.name()), hint)))
     }
 
     fn by_git(&self, style: LandStyle, loaded: Option<&Loaded>, token: &str, tell: &mut Tell<'_>) -> Result<()> {

@@ -123,6 +123,8 @@ pub struct TestsReport {
     pub fixed: Vec<String>,
     /// Failed on the tip, and passed when they were asked once more.
     pub flaky: Vec<String>,
+    /// Files that it left on the tip, not ignored: whoever runs it has them too.
+    pub left_behind: Vec<String>,
     /// Of the tip, which the verdict is noted on.
     pub tree: Option<Oid>,
     /// `names` where the output names tests, else `exit-code`.

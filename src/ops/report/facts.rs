@@ -118,6 +118,8 @@ pub(super) fn facts(
         _ if a.reg.doing.is_none() => reasons.push("its worktree is missing".into()),
         _ => {}
     }
+    let (tested, failing) = crate::ops::tested::report(ctx, inv, a);
+    reasons.extend(failing);
     let flags = crate::ops::flags::of(ctx, a, &files, &contents);
     let tests = |count: Option<TestsCount>| count.filter(|_| !commits.is_empty());
     let record = a.record.as_ref();
@@ -141,7 +143,7 @@ pub(super) fn facts(
         commits,
         files,
         left_over,
-        tests: None,
+        tests: tested,
         flags,
         url: None,
         conflicts: Conflicts::default(),

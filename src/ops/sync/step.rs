@@ -10,15 +10,16 @@ use super::{Kept, Options, Outcome, Plan, uncommitted};
 use crate::git::capture::{self, Work};
 use crate::git::merging::At;
 use crate::git::rebase::Tree;
-use crate::git::state::{Held, Registration, event_with_id};
+use crate::git::state::{Held, Registration, event, event_with_id};
 use crate::git::status::Place;
 use crate::git::{self, objects, refs, sterile, worktree};
 use crate::model::agent::{Oid, Slug};
 use crate::model::event::Kind;
+use crate::model::task::short_ref;
 use crate::model::text::{safe_line, shell_word};
 use crate::ops::inventory::Agent;
 use crate::ops::record::RunDir;
-use crate::ops::{Context, Error, Result, identity, trial};
+use crate::ops::{Context, Error, Result, endings, identity, trial};
 use crate::runtime::{clock, files, lock::Lock};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -38,19 +39,25 @@ struct Step {
     kept: String,
     /// It is a capture, whose uncommitted work goes along.
     carries: bool,
+    /// The base it has from then on.
+    base: Option<String>,
 }
 
 impl Step {
     fn text(&self) -> String {
         let carries = if self.carries { " carry" } else { "" };
-        format!("{WORD} {} {} {}{carries}", self.onto, self.tip, self.kept)
+        let base = self.base.as_ref().map(|b| format!(" base {b}")).unwrap_or_default();
+        format!("{WORD} {} {} {}{carries}{base}", self.onto, self.tip, self.kept)
     }
 
     fn parse(doing: &str) -> Option<Step> {
         let mut words = doing.split(' ');
         let (WORD, onto, tip, kept) = (words.next()?, words.next()?, words.next()?, words.next()?) else { return None };
         let kept = Some(kept).filter(|k| k.starts_with("refs/agents/removed/"))?.to_owned();
-        Some(Step { onto: Oid::parse(onto)?, tip: Oid::parse(tip)?, kept, carries: words.next() == Some("carry") })
+        let more: Vec<&str> = words.collect();
+        let base = more.iter().position(|w| *w == "base").and_then(|n| more.get(n + 1)).map(|b| (*b).to_owned());
+        let carries = more.first() == Some(&"carry");
+        Some(Step { onto: Oid::parse(onto)?, tip: Oid::parse(tip)?, kept, carries, base })
     }
 }
 
@@ -59,18 +66,28 @@ pub(in crate::ops) fn is_under_way(reg: &Registration) -> bool {
     reg.doing.as_deref().and_then(|d| d.split(' ').next()) == Some(WORD)
 }
 
-/// Notes that the branch sits on `onto` already.
-pub(super) fn note_fork(ctx: &Context, reg: &Registration, onto: &Oid) -> Result<()> {
+/// Notes that the branch, at `tip`, sits on `onto` already, and which base it has.
+pub(super) fn note_fork(ctx: &Context, reg: &Registration, base: &str, onto: &Oid, tip: &Oid) -> Result<()> {
     let held = ctx.state.lock()?;
     let now = ctx.state.registrations()?.0.into_iter().find(|r| r.id == reg.id && r.doing.is_none());
-    match now {
-        Some(now) => Ok(ctx.state.register(&held, &Registration { fork: onto.clone(), ..now })?),
-        None => Ok(()),
+    let Some(now) = now else { return Ok(()) };
+    if now.base != base {
+        let more = json!({ "from": tip, "to": tip, "fork": now.fork, "onto": onto, "base": base });
+        ctx.state.append(&held, &[event(&reg.id, Kind::Synced, more)])?;
     }
+    Ok(ctx.state.register(&held, &Registration { fork: onto.clone(), base: base.to_owned(), ..now })?)
+}
+
+/// The command that brings back the base of `was`, where `base` is another one.
+pub(super) fn base_back(was: &Registration, base: &str, entry: &worktree::Entry) -> Option<String> {
+    let path = entry.path.to_string_lossy();
+    let key = format!("agent.{}.base", was.name);
+    (was.base != base)
+        .then(|| format!("git -C {} config {} {}", shell_word(&path), shell_word(&key), shell_word(&was.base)))
 }
 
 /// Does what was planned.
-pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Result<Outcome> {
+pub(super) fn run(ctx: &Context, a: &Agent, was: &Registration, plan: Plan, options: &Options) -> Result<Outcome> {
     let name = &a.reg.name;
     a.run.ensure()?;
     let Some(lock) = a.run.seize()? else {
@@ -80,7 +97,8 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
     identity::check_alone(ctx, &a.reg)?;
     let label = format!("{}-{}-{}", clock::compact().to_lowercase(), Slug::of(&name.0), clock::random_hex(4));
     let kept = format!("refs/agents/removed/{label}");
-    let step = Step { onto: plan.target.onto.clone(), tip: plan.tip.clone(), kept, carries: plan.carried > 0 };
+    let base = Some(a.reg.base.clone()).filter(|base| *base != was.base);
+    let step = Step { onto: plan.target.onto.clone(), tip: plan.tip.clone(), kept, carries: plan.carried > 0, base };
     let reg = {
         let held = ctx.state.lock()?;
         let now = ctx.state.registrations()?.0.into_iter().find(|r| r.id == a.reg.id);
@@ -108,15 +126,28 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
     settle(ctx, &held, &reg, &step, &side, &plan.picked)?;
     match (side, done) {
         (Side::New(to), _) => {
-            let path = shell_word(&plan.entry.path.to_string_lossy()).into_owned();
-            let undo = format!("git -C {path} reset --keep {}", shell_word(&undo_commit(&step)));
+            let base = base_back(was, &a.reg.base, &plan.entry).map(|b| format!(" && {b}")).unwrap_or_default();
+            let undo = undo(ctx, &plan.entry, &step)? + &base;
             Ok(Outcome::Synced(plan.synced(Some(to), Some(undo))))
         }
         (side, done) => {
-            let words = done.as_ref().err().map_or_else(|| "git says that it was".to_owned(), |e| said(&e.words()));
+            // Work that goes along meets nothing that would change: that was looked at.
+            let base = short_ref(&a.reg.base);
+            let explained = done.as_ref().err().and_then(|e| endings::explain(e, base, |_| false));
+            let words = match (&explained, &done) {
+                (Some((why, _)), _) => why.clone(),
+                (None, Err(e)) => said(&e.words()),
+                (None, Ok(())) => "git says that it was".to_owned(),
+            };
             let hint = match side {
-                Side::Elsewhere => format!("somebody else moved it meanwhile; what there was is in '{}'", step.kept),
-                _ => done.err().and_then(|e| e.hint()).unwrap_or_else(|| "it is as it was before".into()),
+                Side::Elsewhere => {
+                    let again = format!("'git agents sync {}' tries again", name.typed());
+                    format!("somebody else moved it meanwhile; what there was is in '{}'; {again}", step.kept)
+                }
+                _ => explained
+                    .map(|e| e.1)
+                    .or_else(|| done.err()?.hint())
+                    .unwrap_or_else(|| "it is as it was before".into()),
             };
             let aside = put_aside_of(ctx, &step)?;
             let hint = match aside.as_slice() {
@@ -128,9 +159,24 @@ pub(super) fn run(ctx: &Context, a: &Agent, plan: Plan, options: &Options) -> Re
     }
 }
 
-/// The old tip in a form that git resolves: the first parent of a capture.
-fn undo_commit(step: &Step) -> String {
-    if step.carries { format!("{}^1", step.kept) } else { step.kept.clone() }
+/// The command that takes it back. Of a capture the first parent is the old tip, the second what was staged.
+fn undo(ctx: &Context, entry: &worktree::Entry, step: &Step) -> Result<String> {
+    let (path, kept) = (entry.path.to_string_lossy(), &step.kept);
+    let git = format!("git -C {}", shell_word(&path));
+    if !step.carries {
+        return Ok(format!("{git} reset --keep {}", shell_word(kept)));
+    }
+    let (tip, index) = (format!("{kept}^1"), format!("{kept}^2"));
+    let tree = |rev: &str| -> Result<Option<Oid>> {
+        let Some(commit) = refs::resolve_commit(ctx.repo(), rev)? else { return Ok(None) };
+        Ok(ctx.state.objects.commit(&commit)?.map(|c| c.tree))
+    };
+    let back = format!("{git} reset --keep {}", shell_word(&tip));
+    // That takes everything out of the index.
+    Ok(match tree(&tip)? == tree(&index)? {
+        true => back,
+        false => format!("{back} && {git} read-tree {}", shell_word(&index)),
+    })
 }
 
 /// What git said, as one line.
@@ -160,7 +206,7 @@ fn begin(ctx: &Context, reg: &Registration, plan: &Plan, step: &Step, options: &
             "commit them first, or see 'agents.captureMaxFile'",
         ));
     }
-    Ok(Tree { repo: ctx.repo(), entry: &plan.entry, branch: &reg.branch }.reset(&step.tip)?)
+    Ok(Tree { repo: ctx.repo(), entry: &plan.entry, branch: &reg.branch }.reset()?)
 }
 
 fn keep(
@@ -216,7 +262,8 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
     }
     // With the branch checked out and no rebase under way git has not begun, or is done: what differs is somebody's.
     let half = operation.is_some() || now.head != worktree::Head::Branch(reg.branch.clone());
-    if half && side == Side::Elsewhere {
+    // Somebody's commit came in between: git, which was to move the branch, leaves the tree beside it.
+    if half && side == Side::Elsewhere && operation.is_none() {
         return Ok(side);
     }
     if half {
@@ -224,7 +271,8 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         if came == Came::Later || !is_untouched(ctx, &now)? {
             put_aside(ctx, reg, &now, step)?;
         }
-        // Refused where its notes are half written; the rest does without.
+        // Refused where its notes are half written; the rest does without. It would move the branch from where somebody
+        // else has put it.
         if side == Side::Old {
             let _ = tree.abort();
         }
@@ -236,7 +284,7 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
         };
         let is_whole = read()?.is_some_and(whole);
         if !is_whole {
-            tree.reset(&target)?;
+            tree.reset()?;
         }
         // Also where git went back by itself: one that died in a checkout does not know what it had made.
         clear(ctx, reg, entry, step, &target)?;
@@ -387,7 +435,11 @@ fn settle(ctx: &Context, held: &Held, reg: &Registration, step: &Step, side: &Si
     match side {
         Side::New(to) => {
             refs::sync(ctx.repo(), &reg.branch)?;
-            let more = json!({ "from": step.tip, "to": to, "fork": reg.fork, "onto": step.onto });
+            let mut more = json!({ "from": step.tip, "to": to, "fork": reg.fork, "onto": step.onto });
+            if let Some(base) = &step.base {
+                more["base"] = json!(base);
+                now.base.clone_from(base);
+            }
             // One event, whoever comes to its end.
             let id = objects::digest(&[WORD, &step.kept])[..16].to_owned();
             ctx.state.append(held, &[event_with_id(&reg.id, Kind::Synced, id, more)])?;
@@ -457,8 +509,10 @@ mod tests {
         let id = |c: &str| Oid(c.repeat(40));
         let kept = "refs/agents/removed/x".to_owned();
         for carries in [false, true] {
-            let step = Step { onto: id("a"), tip: id("b"), kept: kept.clone(), carries };
-            assert_eq!(Step::parse(&step.text()), Some(step));
+            for base in [None, Some("refs/heads/carry".to_owned()), Some("refs/heads/base".to_owned())] {
+                let step = Step { onto: id("a"), tip: id("b"), kept: kept.clone(), carries, base };
+                assert_eq!(Step::parse(&step.text()), Some(step));
+            }
         }
         for other in ["remove", "sync", "sync a b c", "create"] {
             assert_eq!(Step::parse(other), None, "{other}");

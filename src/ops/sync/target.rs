@@ -1,6 +1,6 @@
 //! What an agent is to sit on: where its base is now; for one that was begun on top of another, where that is now.
 
-use super::Kept;
+use super::{Kept, Options};
 use crate::git::merge::{self, Merge};
 use crate::git::refs;
 use crate::model::agent::{AgentId, Oid};
@@ -20,14 +20,14 @@ pub(super) struct Target {
     pub(super) note: Option<String>,
 }
 
-/// Where `a` is to sit, or why that is not decided here. `onto`: another commit of its base.
+/// Where `a` is to sit, or why that is not decided here.
 pub(super) fn of(
     ctx: &Context,
     inv: &Inventory,
     a: &Agent,
-    onto: Option<&Oid>,
+    options: &Options,
 ) -> Result<std::result::Result<Target, Kept>> {
-    let name = &a.reg.name;
+    let (name, onto) = (&a.reg.name, options.onto.as_ref());
     let base = match of_base(ctx, inv, a, onto)? {
         Ok(base) => base,
         Err(kept) => return Ok(Err(kept)),
@@ -37,6 +37,8 @@ pub(super) fn of(
         match inv.agents.iter().find(|p| p.reg.id == *id) {
             Some(p) if is_noted(inv, id) || landed::all(ctx, inv, &[p])?.iter().any(|l| l.commit().is_some()) => {}
             Some(p) => open.push(p),
+            // Whoever names a base has decided.
+            None if options.base.is_some() => {}
             None if has_landed(ctx, inv, a, id, &base.onto)? => {}
             None => {
                 let parent = ctx.state.task(id).map_or_else(|_| id.short().to_owned(), |t| t.name.0);
@@ -55,7 +57,7 @@ pub(super) fn of(
         }
     };
     let (other, typed) = (&parent.reg.name, parent.reg.name.typed());
-    if onto.is_some() {
+    if onto.is_some() || options.base.is_some() {
         let why = format!("'{name}' comes after '{other}', which has not landed");
         return Ok(Err(Kept::new(why, format!("land '{other}' first"))));
     }
@@ -75,6 +77,11 @@ pub(super) fn of(
     Ok(Ok(Target { onto: tip.clone(), on: short_ref(&parent.reg.branch).to_owned(), note: None }))
 }
 
+/// What gives an agent whose base is gone another one.
+pub(in crate::ops) fn another(a: &Agent) -> String {
+    format!("'git agents sync --onto BASE {}' gives it another base", a.reg.name.typed())
+}
+
 fn of_base(ctx: &Context, inv: &Inventory, a: &Agent, onto: Option<&Oid>) -> Result<std::result::Result<Target, Kept>> {
     let on = short_ref(&a.reg.base).to_owned();
     if let Some(onto) = onto {
@@ -82,7 +89,7 @@ fn of_base(ctx: &Context, inv: &Inventory, a: &Agent, onto: Option<&Oid>) -> Res
     }
     let Some(tip) = inv.base_tip(a).or(refs::resolve_commit(ctx.repo(), &a.reg.base)?) else {
         let why = format!("'{on}', the base of '{}', is gone", a.reg.name);
-        return Ok(Err(Kept::new(why, "nothing was touched; 'git branch -a' lists what there is")));
+        return Ok(Err(Kept::new(why, another(a))));
     };
     if a.reg.base.starts_with("refs/heads/")
         && let Some((upstream, ahead)) = base::upstream_ahead(ctx, &a.reg.base, &tip)?
