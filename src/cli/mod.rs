@@ -158,9 +158,14 @@ pub fn main() -> i32 {
     // The processes that are started by the dozen do without the command line's own machinery.
     if let [_, command, argument] = args.as_slice() {
         match command.to_str() {
-            Some("supervise") => return crate::supervisor::main(&argument.to_string_lossy()),
+            Some("supervise") => {
+                let code = crate::supervisor::main(&argument.to_string_lossy());
+                hook::after_run();
+                return code;
+            }
             Some("scripted-assistant") => return scripted(std::path::Path::new(argument)),
             Some("hook-worker") => return hook::worker(std::path::Path::new(argument)),
+            Some("report-worker") => return hook::report_worker(std::path::Path::new(argument)),
             Some("expire-worker") => return hook::expire_worker(std::path::Path::new(argument)),
             _ => {}
         }

@@ -49,6 +49,7 @@ pub mod trial;
 pub mod typed;
 pub mod unfinished;
 pub mod verify;
+pub mod wanted;
 
 use crate::config::{self, Settings};
 use crate::git::{self, repo::Repo, state::State};

@@ -46,6 +46,7 @@ mod remove;
 mod report;
 mod report_facts;
 mod report_formats;
+mod report_wanted;
 mod restore;
 mod run_env;
 mod run_json;
