@@ -134,7 +134,7 @@ fn interleaved(text: &str, noise: &str) -> String {
         out.push_str(&match i % 3 {
             0 => format!("{noise}{line}\n"),
             1 => format!("{line}{noise}\n{noise}\n"),
-            _ => format!("{line}"),
+            _ => line.to_string(),
         });
     }
     out
