@@ -315,7 +315,10 @@ impl Call {
     pub fn in_terminal(mut self) -> Result<i32> {
         self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
         for v in ["GIT_PAGER", "GIT_EDITOR", "LC_ALL", "GIT_ADVICE"] {
-            self.command.env_remove(v);
+            match std::env::var_os(v) {
+                Some(value) => self.command.env(v, value),
+                None => self.command.env_remove(v),
+            };
         }
         let status = self.command.status().map_err(not_started(&self.command))?;
         Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))

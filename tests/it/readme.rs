@@ -73,7 +73,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
     repo.write("tasks.md", blocks("text")[0]);
     repo.commit("set up");
     let script = blocks("sh")[2];
-    assert!(script.lines().count() == 9, "{script}");
+    assert!(script.lines().count() == 12, "{script}");
     let mut sh = env.command("sh", repo.path());
     sh.args(["-e", "-c", &script.replace("trust ", "trust --yes ")]).env("GIT_PAGER", "cat");
     let out = run(sh, b"").ok();
