@@ -35,9 +35,9 @@ impl<'e> Lab<'e> {
     }
 
     /// For a case: some are there to change files.
-    fn of(env: &'e Env, case: &Case) -> Lab<'e> {
+    pub fn of(env: &'e Env, case: &Case) -> Lab<'e> {
         let mut lab = Lab::new(env, case.prepare);
-        if ["expire", "land --rebase"].contains(&case.name) {
+        if ["expire", "land --rebase", "sync", "sync --carry"].contains(&case.name) {
             lab.held.trees.clear();
         }
         lab
