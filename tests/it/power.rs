@@ -192,10 +192,7 @@ fn cuts(options: &'static str, lives: usize) -> usize {
 #[ignore = "nightly"]
 fn nightly_power_cuts_lose_nothing_that_was_acknowledged() {
     for options in ["loop,commit=300", "loop,commit=300,data=writeback,noauto_da_alloc"] {
-        eprintln!(
-            "{options}: {} power cuts, 0 acknowledged lost",
-            cuts(options, 8)
-        );
+        eprintln!("{options}: {} power cuts, 0 acknowledged lost", cuts(options, 8));
     }
 }
 
