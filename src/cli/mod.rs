@@ -1,10 +1,12 @@
 //! The command line: arguments, calls, rendering. It decides nothing.
 
 pub mod commands;
+mod complete;
 pub mod error;
 pub mod follow;
 mod hook;
 mod moved;
+pub mod render;
 mod screen;
 pub mod ui;
 mod watch;
@@ -43,7 +45,7 @@ pub struct Cli {
 const HELP: &str = "\
 usage: git agents [-C DIR] [-q] [-v] [--color WHEN] COMMAND
 
-start      demo         the whole journey on a throw-away repository
+start      init, demo   sets a project up; the whole journey on a throw-away one
            new, adopt   one environment, new or of what exists; no assistant
            run          tasks become agents working side by side; the report
 meanwhile  status       who does what, who needs you (also plain 'git agents')
@@ -58,7 +60,7 @@ decide     report       what came out
 tidy up    rm, restore  removes environments, into the trash; brings them back
            clean        removes what has landed; says why the rest stays
 set up     doctor       what is wrong, and what mends it
-           hooks        git hooks that tidy up and remind after a merge
+           hooks, skills   after a merge, tidies up and reminds; for assistants
            trust        approves the commands of .git-agents.toml
            shell-init   the function 'agents' for bash, zsh or fish
 
@@ -68,6 +70,7 @@ AGENT is a name, a branch, a number of the last batch, or '@' (here).
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Init(commands::init::Args),
     Demo(commands::demo::Args),
     #[command(alias = "add", alias = "create")]
     New(commands::new::Args),
@@ -103,8 +106,11 @@ enum Command {
     Undo(commands::restore::UndoArgs),
     Doctor(commands::doctor::Args),
     Hooks(commands::hooks::Args),
+    Skills(commands::skills::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
+    #[command(hide = true)]
+    Completions(commands::shell_init::StubArgs),
     #[command(hide = true, alias = "switch")]
     Cd(commands::shell_init::CdArgs),
     #[command(hide = true)]
@@ -161,6 +167,12 @@ pub fn main() -> i32 {
         && command == "hook"
     {
         return hook::main(rest);
+    }
+    if let [_, command, rest @ ..] = args.as_slice()
+        && command == "complete"
+        && rest.len() > 2
+    {
+        return complete::main(rest);
     }
     if let [_, only] = args.as_slice()
         && (only == "--version" || only == "-V")
@@ -242,6 +254,7 @@ fn not_a_directory() -> std::io::Error {
 
 fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
     match command {
+        Command::Init(a) => commands::init::run(s, &a),
         Command::Demo(a) => commands::demo::run(s, &a),
         Command::New(a) => commands::new::run(s, &a),
         Command::Run(a) => commands::run::run(s, &a),
@@ -268,8 +281,10 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Undo(a) => commands::restore::undo(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Hooks(a) => commands::hooks::run(s, &a),
+        Command::Skills(a) => commands::skills::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),
+        Command::Completions(a) => commands::shell_init::stub(s, &a),
         Command::Cd(a) => commands::shell_init::cd(s, &a),
         Command::Supervise { .. } | Command::ScriptedAssistant { .. } => Ok(code::DONE),
     }

@@ -19,6 +19,7 @@ const KEYS: &[&str] = &[
     "test",
     "test.command",
     "test.timeout",
+    "test.junit",
     "limits",
     "limits.parallel",
     "limits.time",
@@ -28,24 +29,14 @@ const KEYS: &[&str] = &[
     "limits.cost",
     "limits.total-cost",
     "limits.min-free",
+    "limits.tests",
     "assistants",
     "cleanup",
     "cleanup.throw-away",
 ];
 
 /// Keys of the format that this version has nothing behind.
-const LATER: &[&str] = &[
-    "ports",
-    "env",
-    "database",
-    "app",
-    "test.report",
-    "land",
-    "cleanup.auto",
-    "worktree.lfs",
-    "worktree.sparse",
-    "limits.tests",
-];
+const LATER: &[&str] = &["ports", "env", "database", "app", "land", "cleanup.auto", "worktree.lfs", "worktree.sparse"];
 
 /// What to say about a key that this version does not read.
 pub(super) fn unknown(full: &str, path: &str) -> (String, Option<String>) {

@@ -255,7 +255,7 @@ impl ApprovedPlan {
 
     /// The same for the command of `[test]`.
     pub fn test_scripts(&self) -> BTreeMap<String, Option<String>> {
-        let test = super::project::Test { command: self.values.test.clone(), timeout: None };
+        let test = super::project::Test { command: self.values.test.clone(), ..Default::default() };
         self.named_by(Project { test, ..Project::default() })
     }
 

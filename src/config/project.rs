@@ -151,6 +151,8 @@ pub struct Test {
     pub command: Option<CommandSpec>,
     /// How long it may take.
     pub timeout: Option<Limit>,
+    /// Where it leaves JUnit files: a glob from the top of the worktree.
+    pub junit: Option<String>,
 }
 
 /// `[limits]`.
@@ -172,6 +174,8 @@ pub struct Limits {
     pub total_cost: Option<f64>,
     /// Bytes that must be free.
     pub min_free: Option<u64>,
+    /// How many test runs at once.
+    pub tests: Option<usize>,
 }
 
 /// `[assistants.NAME]`: fields of a row of the built-in table, set or added.
@@ -213,6 +217,7 @@ impl Project {
             test: Test {
                 command: over.test.command.or(self.test.command),
                 timeout: over.test.timeout.or(self.test.timeout),
+                junit: over.test.junit.or(self.test.junit),
             },
             limits: Limits {
                 parallel: over.limits.parallel.or(self.limits.parallel),
@@ -223,6 +228,7 @@ impl Project {
                 cost: over.limits.cost.or(self.limits.cost),
                 total_cost: over.limits.total_cost.or(self.limits.total_cost),
                 min_free: over.limits.min_free.or(self.limits.min_free),
+                tests: over.limits.tests.or(self.limits.tests),
             },
             assistants,
             throw_away: over.throw_away.or(self.throw_away),
@@ -271,8 +277,11 @@ pub fn parse(text: &[u8], origin: &str) -> Result<Project, Vec<Mistake>> {
         section.done();
     }
     if let Some(mut section) = top.child("test") {
-        project.test =
-            Test { command: section.command("command", template::NAMES), timeout: section.text("timeout", str::parse) };
+        project.test = Test {
+            command: section.command("command", template::NAMES),
+            timeout: section.text("timeout", str::parse),
+            junit: section.text("junit", value::parse_pattern),
+        };
         section.done();
     }
     if let Some(mut section) = top.child("limits") {
@@ -319,6 +328,7 @@ fn limits(section: &mut Section<'_, '_>) -> Limits {
         cost: section.number("cost", units::parse_cost),
         total_cost: section.number("total-cost", units::parse_cost),
         min_free: section.text("min-free", units::parse_size),
+        tests: section.integer("tests", value::parse_parallel),
     };
     section.done();
     found

@@ -33,6 +33,7 @@ retries = 0
 cost = 5
 total-cost = 100.5
 min-free = "5GiB"
+tests = 2
 
 [assistants.claude]
 args = ["--model", "opus"]
@@ -71,6 +72,7 @@ fn every_key_is_read() {
         cost: Some(5.0),
         total_cost: Some(100.5),
         min_free: Some(5 << 30),
+        tests: Some(2),
     };
     assert_eq!(project.limits, limits);
     assert_eq!(project.assistants["claude"].args, Some(strings(&["--model", "opus"])));
@@ -131,14 +133,13 @@ const BAD: &[Bad] = &[
     ("[[env]]\nfile = '.env.local'", 1, "env", "'env' is not supported by this version"),
     ("[database.main]\nkind = 'sqlite'", 1, "database", "'database' is not supported by this version"),
     ("[app.web]\ncommand = 'x'", 1, "app", "'app' is not supported by this version"),
-    ("[test]\nreport = 'junit:x.xml'", 2, "test.report", "'test.report' is not supported by this version"),
+    ("[test]\njunit = '../x.xml'", 2, "test.junit", "'../x.xml' leaves the checkout"),
     ("[test]\ncommand = 1", 2, "test.command", "must be a command (a string or an array of strings), not a whole number"),
     ("[test]\ntimeout = '5'", 2, "test.timeout", "has no unit"),
     ("[land]\nmode = 'merge'", 1, "land", "'land' is not supported by this version"),
     ("[cleanup]\nauto = true", 2, "cleanup.auto", "'cleanup.auto' is not supported by this version"),
     ("[worktree]\nlfs = 'local'", 2, "worktree.lfs", "'worktree.lfs' is not supported by this version"),
     ("[worktree]\nsparse = 'inherit'", 2, "worktree.sparse", "'worktree.sparse' is not supported by this version"),
-    ("[limits]\ntests = 2", 2, "limits.tests", "'limits.tests' is not supported by this version"),
     // Power.
     ("permission = 'full'", 1, "permission", "'permission' cannot be set in a file of the repository"),
     ("[limits]\npermission = 'full'", 2, "limits.permission", "cannot be set in a file of the repository"),
@@ -182,6 +183,7 @@ const BAD: &[Bad] = &[
     ("[worktree]\nsubmodules = 'all'", 2, "worktree.submodules", "'all' is none of 'none', 'local' and 'recursive'"),
     ("[limits]\nparallel = 0", 2, "limits.parallel", "'0' is not a number from 1 to 256"),
     ("[limits]\nparallel = 0xffff", 2, "limits.parallel", "'65535' is not a number from 1 to 256"),
+    ("[limits]\ntests = 0", 2, "limits.tests", "'0' is not a number from 1 to 256"),
     ("[limits]\nparallel = -1", 2, "limits.parallel", "'-1' is not a number from 1 to 256"),
     ("[limits]\ntime = '2 hours'", 2, "limits.time", "'2 hours' is not a duration"),
     ("[limits]\nstall = '0m'", 2, "limits.stall", "'off' is no limit"),

@@ -109,6 +109,7 @@ pub struct Settings {
     pub cost: Option<f64>,
     pub total_cost: Option<f64>,
     pub min_free: u64,
+    pub tests: usize,
     pub permission: Permission,
     pub uncommitted: Uncommitted,
     pub notify: Option<String>,
@@ -278,6 +279,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
     let cost = from.pick(&table::COST, flags.cost, |p| p.limits.cost, units::parse_cost);
     let total_cost = from.pick(&table::TOTAL_COST, flags.total_cost, |p| p.limits.total_cost, units::parse_cost);
     let min_free = from.pick(&table::MIN_FREE, None, |p| p.limits.min_free, units::parse_size);
+    let tests = from.pick(&table::TESTS, None, |p| p.limits.tests, value::parse_parallel);
     let permission = from.pick(&table::PERMISSION, flags.permission, |_| None, str::parse);
     let uncommitted = from.pick(&table::UNCOMMITTED, None, |_| None, str::parse);
     let notify = from.pick(&table::NOTIFY, None, |_| None, text);
@@ -321,6 +323,7 @@ pub fn resolve(sources: &Sources<'_>) -> Result<(Settings, Vec<Warning>), super:
         cost,
         total_cost,
         min_free: min_free.unwrap_or(0),
+        tests: tests.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get() / 4)).max(1),
         permission: permission.unwrap_or(Permission::Edit),
         uncommitted: uncommitted.unwrap_or(Uncommitted::Keep),
         notify: notify.filter(|command| !command.trim().is_empty()),

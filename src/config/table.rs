@@ -67,7 +67,9 @@ settings! {
     TOTAL_COST: "agents.totalCost", Some("limits.total-cost"), "GIT_AGENTS_TOTAL_COST", None, anywhere,
         "how many US dollars a batch may cost";
     MIN_FREE: "agents.minFree", Some("limits.min-free"), "GIT_AGENTS_MIN_FREE", Some("1GiB"), anywhere,
-        "how much disk must be free for an agent to start";
+        "how much disk must be free for an agent or a test to start";
+    TESTS: "agents.tests", Some("limits.tests"), "GIT_AGENTS_TESTS", None, anywhere,
+        "how many test runs there are at once, beside the agents; without it one for every four cores, at least one";
     PERMISSION: "agents.permission", None, "GIT_AGENTS_PERMISSION", Some("edit"), user,
         "what an assistant may do without asking: 'edit' (edit, test, commit) or 'full'";
     UNCOMMITTED: "agents.uncommitted", None, "GIT_AGENTS_UNCOMMITTED", Some("commit"), anywhere,

@@ -100,6 +100,18 @@ impl Objects {
         Ok(found.map(|o| o.detach().data))
     }
 
+    /// The same for a blob of at most `limit` bytes; a larger one is like a missing one, and is not read.
+    pub fn small_blob(&self, id: &Oid, limit: u64) -> Result<Option<Vec<u8>>> {
+        let repo = self.local();
+        let id = to_gix(id)?;
+        match repo.try_find_header(id).map_err(why)? {
+            Some(header) if header.size() <= limit => {
+                Ok(repo.try_find_object(id).map_err(why)?.map(|o| o.detach().data))
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Whether the object is there.
     pub fn has(&self, id: &Oid) -> bool {
         to_gix(id).is_ok_and(|id| self.local().has_object(id))

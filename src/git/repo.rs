@@ -83,6 +83,26 @@ impl Repo {
             "true" => Some(canonical(&dir.join(text(5)))?),
             _ => None,
         };
+        Repo::with(git_dir, common_dir, toplevel, text(2), text(3) == "true", version)
+    }
+
+    /// The repository at directories that were found without asking git: enough for reading names, references and
+    /// objects within milliseconds. Git's own judgement of it (its owner, its format) is not asked, so nothing that it
+    /// configures may be run.
+    pub fn glance(git_dir: PathBuf, common_dir: PathBuf) -> Result<Repo> {
+        let config = super::config_file::read(&common_dir)?;
+        let format = config.value("extensions", None, "objectformat").unwrap_or_else(|| "sha1".to_owned());
+        Repo::with(git_dir, common_dir, None, format, false, String::new())
+    }
+
+    fn with(
+        git_dir: PathBuf,
+        common_dir: PathBuf,
+        toplevel: Option<PathBuf>,
+        object_format: String,
+        shallow: bool,
+        version: String,
+    ) -> Result<Repo> {
         let config = super::config_file::read(&common_dir)?;
         let bare = config.flag("core", None, "bare");
         let main_worktree = if bare {
@@ -102,8 +122,8 @@ impl Repo {
             git_dir,
             toplevel,
             main_worktree,
-            object_format: text(2),
-            shallow: text(3) == "true",
+            object_format,
+            shallow,
             file_mode: config.value("core", None, "filemode").is_none_or(|v| v != "false"),
             ignore_case: config.flag("core", None, "ignorecase"),
             excludes: config.value("core", None, "excludesfile").map(|e| super::config_file::expand_home(&e)),

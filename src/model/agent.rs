@@ -215,6 +215,25 @@ pub enum RunState {
 }
 
 impl RunState {
+    /// All of them.
+    pub const ALL: &[RunState] = &[
+        RunState::Preparing,
+        RunState::Waiting,
+        RunState::Running,
+        RunState::Attached,
+        RunState::Verifying,
+        RunState::NeedsInput,
+        RunState::Succeeded,
+        RunState::Unchanged,
+        RunState::Failed,
+        RunState::Stalled,
+        RunState::TimedOut,
+        RunState::OverBudget,
+        RunState::Skipped,
+        RunState::Stopped,
+        RunState::Dead,
+        RunState::Interrupted,
+    ];
     /// No attempt is left and nothing will happen by itself.
     pub fn is_final(self) -> bool {
         use RunState::*;

@@ -88,8 +88,65 @@ pub fn words(kind: &str) -> &'static str {
         "ci-or-hook" => "changed what others run by themselves",
         "migration" => "changed migrations",
         "large-binary" => "added large binary files",
+        "secret" => "committed what looks like a secret",
+        "conflict-markers" => "left conflict markers",
+        "submodule" => "changed submodules",
+        "link-outside" => "added links that lead out of the repository",
         _ => "changed",
     }
+}
+
+/// Whether files of that name hold secrets, whatever is in them.
+pub fn is_secret_name(path: &[u8]) -> bool {
+    let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    let Ok(name) = std::str::from_utf8(name) else { return false };
+    let example = |rest: &str| {
+        let last = rest.rsplit('.').next().unwrap_or_default();
+        matches!(last, "example" | "sample" | "template" | "tmpl" | "dist" | "defaults" | "schema")
+    };
+    match name {
+        ".env" | ".netrc" | ".pgpass" | ".htpasswd" | "id_rsa" | "id_dsa" | "id_ecdsa" | "id_ed25519" => true,
+        _ => {
+            name.strip_prefix(".env.").is_some_and(|rest| !example(rest))
+                || [".p12", ".pfx", ".jks", ".keystore", ".kdbx"].iter().any(|e| name.ends_with(e))
+        }
+    }
+}
+
+/// Private keys in a text: headers that begin a line. In a string of a program they do not.
+pub fn private_keys(text: &str) -> usize {
+    let is_header = |l: &&str| {
+        let inner = l.trim_end().strip_prefix("-----BEGIN ").and_then(|l| l.strip_suffix("-----"));
+        inner.is_some_and(|i| i.ends_with("PRIVATE KEY") || i.ends_with("PRIVATE KEY BLOCK"))
+    };
+    text.lines().filter(is_header).count()
+}
+
+/// Conflicts that git wrote into a text and nobody resolved.
+pub fn conflict_markers(text: &str) -> usize {
+    let (mut out, mut begun) = (0, false);
+    for l in text.lines() {
+        begun |= l.starts_with("<<<<<<< ");
+        if begun && l.starts_with(">>>>>>> ") {
+            (out, begun) = (out + 1, false);
+        }
+    }
+    out
+}
+
+/// Whether the link at `path` with that target leads out of its repository.
+pub fn leads_outside(path: &[u8], target: &str) -> bool {
+    let mut depth = path.iter().filter(|b| **b == b'/').count();
+    target.starts_with('/')
+        || target.split('/').any(|part| {
+            match part {
+                ".." if depth == 0 => return true,
+                ".." => depth -= 1,
+                "" | "." => {}
+                _ => depth += 1,
+            }
+            false
+        })
 }
 
 #[cfg(test)]
@@ -116,6 +173,41 @@ mod tests {
             assert_eq!(kind_of(path.as_bytes()), kind, "{path}");
         }
         assert_eq!(kind_of(b"\xff/Cargo.lock"), None);
+    }
+
+    #[test]
+    fn secrets_are_told_by_name_or_by_the_head_of_a_key() {
+        for (path, is) in [
+            (".env", true),
+            ("web/.env.production", true),
+            (".env.example", false),
+            (".env.local.sample", false),
+            (".envrc", false),
+            ("keys/id_ed25519", true),
+            ("keys/id_ed25519.pub", false),
+            ("a.pfx", true),
+            ("env", false),
+        ] {
+            assert_eq!(is_secret_name(path.as_bytes()), is, "{path}");
+        }
+        assert_eq!(private_keys("a\n-----BEGIN RSA PRIVATE KEY-----\nx\n-----BEGIN PGP PRIVATE KEY BLOCK-----\r\n"), 2);
+        assert_eq!(private_keys("let a = \"-----BEGIN PRIVATE KEY-----\";\n-----BEGIN PUBLIC KEY-----\n"), 0);
+    }
+
+    #[test]
+    fn conflicts_and_links_out_of_the_tree_are_seen() {
+        assert_eq!(conflict_markers("a\n<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> b\nc\n"), 1);
+        assert_eq!(conflict_markers("Title\n=======\n>>>>>>> quoted\n<<<<<<<\n"), 0);
+        for (path, target, out) in [
+            ("a", "b/c", false),
+            ("a", "../x", true),
+            ("d/a", "../x", false),
+            ("d/a", "../../x", true),
+            ("a", "/etc/passwd", true),
+            ("d/a", "x/../../b", false),
+        ] {
+            assert_eq!(leads_outside(path.as_bytes(), target), out, "{path} -> {target}");
+        }
     }
 
     #[test]

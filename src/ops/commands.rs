@@ -41,6 +41,8 @@ pub struct Commands<'a> {
     pub log: &'a Path,
     /// Bytes.
     pub log_cap: u64,
+    /// Another log that gets the same.
+    pub also: Option<&'a Path>,
 }
 
 /// Why not all of them came to a good end.
@@ -74,6 +76,23 @@ impl fmt::Display for Broken {
     }
 }
 
+struct Logs {
+    one: CappedLog,
+    also: Option<CappedLog>,
+}
+
+impl Logs {
+    fn write(&mut self, bytes: &[u8]) {
+        self.one.write(bytes);
+        self.also.iter_mut().for_each(|log| log.write(bytes));
+    }
+
+    fn finish(&mut self) {
+        self.one.finish();
+        self.also.iter_mut().for_each(CappedLog::finish);
+    }
+}
+
 impl Commands<'_> {
     /// Runs them. `watch` sees what happens and says when to end it.
     pub fn run(
@@ -91,7 +110,8 @@ impl Commands<'_> {
         }
         let begun = Instant::now();
         let too_long = || self.limit_s.is_some_and(|s| begun.elapsed() >= Duration::from_secs(s));
-        let mut log = CappedLog::open(self.log, HEAD, self.log_cap).map_err(files::because("open", self.log))?;
+        let open = |path| CappedLog::open(path, HEAD, self.log_cap).map_err(files::because("open", path));
+        let mut log = Logs { one: open(self.log)?, also: self.also.map(open).transpose()? };
         for command in self.commands {
             let (argv, shown) = match self.argv(command) {
                 Ok(found) => found,

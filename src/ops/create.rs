@@ -120,6 +120,10 @@ pub enum Step {
     Files(take::Taken),
     /// Something the user should know.
     Warning(String),
+    /// A test waits, for this.
+    Waits(String),
+    /// A test begins.
+    Tests,
 }
 
 /// Makes the environment of a registered agent: worktree, checkout, files taken along. What is there already (after a

@@ -4,7 +4,7 @@
 
 use super::hooks::{self, Standing};
 use super::inventory::{Inventory, status};
-use super::{Context, Result, moved, plan, rebuild, remove, repair, start};
+use super::{Context, Result, assistant, moved, plan, rebuild, remove, repair};
 use crate::config::{Approval, Flags};
 use crate::git::worktree;
 use crate::model::agent::RunState;
@@ -148,8 +148,9 @@ fn set_up(ctx: &Context, out: &mut Vec<Finding>) {
     match plan::approval(ctx, &loaded.project) {
         Ok(Approval::Approved(approved)) => {
             let named = loaded.settings.assistant.as_deref().unwrap_or_default();
+            let allowed = loaded.settings.env_allow.as_ref();
             for name in named.split(',').map(|n| n.split('*').next().unwrap_or(n).trim()).filter(|n| !n.is_empty()) {
-                let checked = plan::resolve_adapter(&approved, name).and_then(|a| start::check_program(&a, ctx));
+                let checked = plan::resolve_adapter(&approved, name).and_then(|a| assistant::check(&a, ctx, allowed));
                 if let Err(e) = checked {
                     out.push(found(Severity::Problem, "set-up", e.words(), e.hint()));
                 }

@@ -2,18 +2,19 @@
 
 use super::answer::JsonPath;
 use super::inventory::Agent;
-use super::report::{FileAnswer, Flag};
-use super::{Context, Result};
+use super::report::{Contents, FileAnswer, Flag, TestsCount};
+use super::{Context, Result, executable};
 use crate::model::agent::Oid;
 use crate::model::flags;
+use crate::model::text::one_line;
 use crate::model::units::count;
 use std::os::unix::ffi::OsStrExt as _;
 
 /// A binary file of this many bytes stays in the history for ever.
 const LARGE: u64 = 1 << 20;
 
-/// The flags of one agent that changed `files`.
-pub fn of(ctx: &Context, a: &Agent, files: &[FileAnswer]) -> Vec<Flag> {
+/// The flags of one agent that changed `files`, with what is in them.
+pub(super) fn of(ctx: &Context, a: &Agent, files: &[FileAnswer], contents: &Contents) -> Vec<Flag> {
     let mut out = Vec::new();
     if let Some(r) = &a.record {
         if r.denied > 0 {
@@ -23,6 +24,10 @@ pub fn of(ctx: &Context, a: &Agent, files: &[FileAnswer]) -> Vec<Flag> {
         }
         for s in &r.survivors {
             out.push(Flag { kind: "survivor", text: format!("a process of it is still running: {s}") });
+        }
+        if !r.git_changed.is_empty() {
+            let text = executable::words(&r.git_changed).replacen("agents worked", "it worked", 1);
+            out.push(Flag { kind: "git-settings", text });
         }
     }
     if !a.task.files.is_empty() {
@@ -38,7 +43,20 @@ pub fn of(ctx: &Context, a: &Agent, files: &[FileAnswer]) -> Vec<Flag> {
         let large = large_binaries(ctx, tip, files).unwrap_or_default();
         out.extend(flag("large-binary", flags::words("large-binary"), large));
     }
+    for kind in ["secret", "conflict-markers", "submodule", "link-outside"] {
+        let found = contents.found.iter().filter(|(k, _)| *k == kind).map(|(_, path)| path);
+        out.extend(flag(kind, flags::words(kind), found.collect()));
+    }
+    out.extend(tests("tests-removed", "removed", contents.removed.as_ref()));
+    out.extend(tests("tests-skipped", "switched off", contents.skipped.as_ref()));
     out
+}
+
+fn tests(kind: &'static str, what: &str, found: Option<&TestsCount>) -> Option<Flag> {
+    let found = found.filter(|f| f.cases > 0)?;
+    let shown: Vec<String> = found.names.iter().take(3).map(|n| one_line(n, 60)).collect();
+    let more = if found.cases > 3 { format!(" and {} more", found.cases - 3) } else { String::new() };
+    Some(Flag { kind, text: format!("{what} {}: {}{more}", count(found.cases, "test"), shown.join(", ")) })
 }
 
 fn flag(kind: &'static str, words: &str, paths: Vec<&JsonPath>) -> Option<Flag> {

@@ -5,7 +5,7 @@ use super::answer::JsonPath;
 use super::create::Step;
 use super::inventory::{Agent, Inventory};
 use super::overlap::Round;
-use super::verify::{self, At, Check, Tested, verify};
+use super::verify::{self, At, Check, Patience, Tested, verify};
 use super::{Context, Result, report};
 use crate::model::agent::{Name, Oid};
 use crate::model::task::short_ref;
@@ -206,8 +206,10 @@ impl Bisection<'_, '_> {
             }
         };
         let tell = &mut *self.tell;
-        let at = At { tree, base: base_name, commit: &commit };
-        verify(self.ctx, self.check, at, self.signals, &mut |step| tell(Progress::Step(step)))
+        // A tree that nobody asked about before is asked once: what breaks is looked for by halves.
+        let at = At { tree, base: base_name, commit: &commit, again: false, log: None };
+        let patience = Patience::of_a_person(self.signals);
+        verify(self.ctx, self.check, at, &patience, &mut |step| tell(Progress::Step(step)))
     }
 }
 

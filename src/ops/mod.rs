@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod answer;
+pub mod assistant;
 pub mod base;
 mod cache;
 pub mod clean;
@@ -16,6 +17,7 @@ pub mod hold;
 pub mod hooks;
 pub mod identity;
 pub mod inbox;
+pub mod init;
 pub mod inventory;
 pub mod land;
 pub mod landed;
@@ -36,8 +38,10 @@ pub mod retry;
 pub mod safe;
 mod scratch;
 pub mod select;
+pub mod skills;
 pub mod start;
 pub mod sync;
+pub mod tested;
 mod trash;
 pub mod trial;
 pub mod typed;

@@ -48,6 +48,9 @@ pub struct RunPlan {
     /// The same for what the assistant's own command names.
     #[serde(default)]
     pub assistant_scripts: BTreeMap<String, Option<String>>,
+    /// How its work is tested.
+    #[serde(default)]
+    pub test: Option<TestPlan>,
     /// The assistant.
     pub adapter: Option<Adapter>,
     /// Untracked files that are not work.
@@ -76,6 +79,46 @@ pub struct RunPlan {
     /// Seconds until the first capture during a run; never where `None`.
     pub capture_interval_s: Option<u64>,
 }
+
+/// How trees are tested.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TestPlan {
+    /// The command.
+    pub command: CommandSpec,
+    /// Scripts in the repository that it names, with the digests they were approved with.
+    pub scripts: BTreeMap<String, Option<String>>,
+    /// Seconds it may take.
+    pub limit_s: Option<u64>,
+    /// Where it leaves JUnit files: a glob from the top of the worktree.
+    #[serde(default)]
+    pub junit: Option<String>,
+    /// Where worktrees are made, a template.
+    pub dir: String,
+    /// At most so many tests at once in the repository.
+    pub tests: usize,
+}
+
+impl TestPlan {
+    /// With the user's `own` command, which needs no approval, or with that of `[test]`; `None` where there is neither.
+    pub fn of(loaded: &Loaded, approved: &ApprovedPlan, own: Option<&str>) -> Option<TestPlan> {
+        let (command, scripts) = match own {
+            Some(line) => (CommandSpec::Shell(line.to_owned()), BTreeMap::new()),
+            None => (approved.test()?.clone(), approved.test_scripts()),
+        };
+        let test = &loaded.project.test;
+        Some(TestPlan {
+            command,
+            scripts,
+            limit_s: test.timeout.map_or(Some(TEST_TIMEOUT_S), |limit| limit.0),
+            junit: test.junit.clone(),
+            dir: loaded.settings.worktree_dir.clone(),
+            tests: loaded.settings.tests,
+        })
+    }
+}
+
+/// Where nothing is said, a test may take so long.
+const TEST_TIMEOUT_S: u64 = 30 * 60;
 
 impl RunPlan {
     /// Between TERM and KILL.
@@ -215,6 +258,7 @@ pub fn run_plan(
         cost_override: None,
         scripts: approved.setup_scripts(),
         assistant_scripts: assistant.map(|name| approved.assistant_scripts(name)).unwrap_or_default(),
+        test: None,
         adapter,
         throw_away,
         commit_leftovers: s.uncommitted == settings::Uncommitted::Commit,

@@ -68,6 +68,9 @@ pub struct Record {
     /// Processes of the run that could not be ended.
     #[serde(default)]
     pub survivors: Vec<String>,
+    /// What git runs or trusts here and changed while it worked, by name.
+    #[serde(default)]
+    pub git_changed: Vec<String>,
     /// Whether the environment has been set up.
     #[serde(default)]
     pub setup_done: bool,
@@ -77,9 +80,22 @@ pub struct Record {
     /// US dollars it may cost, where that is not the task's own limit.
     #[serde(default)]
     pub cost_limit: Option<f64>,
+    /// How the last attempt ended, while its tests run: what is left of this run are they alone.
+    #[serde(default)]
+    pub proven: Option<Proven>,
     /// What the next prompt shall say about the end of this attempt.
     #[serde(default)]
     pub hand_on: Option<String>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proven {
+    /// The state.
+    pub state: RunState,
+    /// Why.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 impl Record {
@@ -105,9 +121,11 @@ impl Record {
             boot: process::boot_id(),
             event: None,
             survivors: Vec::new(),
+            git_changed: Vec::new(),
             setup_done: false,
             assistant: None,
             cost_limit: None,
+            proven: None,
             hand_on: None,
         }
     }

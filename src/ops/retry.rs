@@ -3,7 +3,7 @@
 use super::inventory::{Agent, Inventory};
 use super::plan;
 use super::record::{Record, RunDir, to_event};
-use super::start::{check_program, hand_over_locked};
+use super::start::hand_over_locked;
 use super::{Context, Error, Loaded, Result, identity, inbox, unfinished};
 use crate::config::ApprovedPlan;
 use crate::git::locks::Mark;
@@ -79,8 +79,9 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
         identity::check_place(ctx, &reg)?;
     }
     let mut plan = plan::run_plan(ctx, loaded, approved, path, Some(&assistant))?;
+    plan.test = plan::TestPlan::of(loaded, approved, task.test.as_deref());
     if let Some(adapter) = &plan.adapter {
-        check_program(adapter, ctx)?;
+        super::assistant::check(adapter, ctx, plan.env_allow.as_ref())?;
     }
     plan.cost_override = how.cost.or_else(|| plan::read(&run).and_then(|p| p.cost_override));
     plan.asked_by_person = true;
@@ -112,6 +113,8 @@ pub fn retry(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, name: &str
         begin.started = p.started;
         begin.setup_done = p.setup_done;
         begin.hand_on = p.hand_on.filter(|_| !how.fresh);
+        // Where only the tests were left they are all that is done.
+        begin.proven = p.proven.filter(|_| !how.fresh && same && inbox::messages(&run).is_empty());
     }
     hand_over_locked(ctx, &reg.id, lock, &plan, begin)
         .map_err(|e| Error::Refused { what: format!("'{name}': {e}"), hint: e.hint() })

@@ -90,6 +90,11 @@ impl<'c> Scratch<'c> {
         &self.made.path
     }
 
+    /// What is checked out in it.
+    pub(super) fn commit(&self) -> &Oid {
+        &self.made.commit
+    }
+
     /// Its git directory.
     pub(super) fn admin(&self) -> Result<PathBuf> {
         Ok(self.entry()?.admin)

@@ -1,5 +1,6 @@
 //! Handing agents over to their supervisors: a batch from a list, a retry, a message.
 
+use super::assistant;
 use super::base::{self, Base};
 use super::create::{self, Planned};
 use super::inventory::Inventory;
@@ -92,12 +93,13 @@ pub fn plan_batch(
     let mut index_of: BTreeMap<usize, usize> = BTreeMap::new();
     let mut started = Vec::new();
     let mut wrong: Vec<(u32, String)> = Vec::new();
+    let mut can_work = BTreeMap::new();
     for (i, spec) in specs.tasks.iter().enumerate() {
         if let Some(name) = &spec.started {
             started.push((spec.title.clone(), name.0.clone()));
             continue;
         }
-        match plan_item(ctx, loaded, approved, spec, options, number, &mut taken, &mut bases) {
+        match plan_item(ctx, loaded, approved, spec, options, number, &mut taken, &mut bases, &mut can_work) {
             Ok(item) => {
                 index_of.insert(i, items.len());
                 items.push(item);
@@ -157,6 +159,7 @@ fn plan_item(
     number: u64,
     taken: &mut Taken,
     bases: &mut BTreeMap<Option<String>, Base>,
+    can_work: &mut BTreeMap<String, Option<(String, Option<String>)>>,
 ) -> Result<BatchItem> {
     let s = &loaded.settings;
     let asked = spec.attrs.base.clone().or_else(|| options.base.clone()).or_else(|| s.base.clone());
@@ -182,7 +185,7 @@ fn plan_item(
     let wish = Wish { name: &name, branch: &branch, base: &base, dir: &s.worktree_dir, batch: Some(number) };
     let path = naming::place(ctx, &wish)?;
     naming::check_free(&path)?;
-    let assistant = spec
+    let who = spec
         .attrs
         .assistant
         .first()
@@ -192,9 +195,16 @@ fn plan_item(
         .ok_or_else(|| {
             Error::refused("no assistant is chosen", "name one with -a, 'assistant' in the settings, or {assistant=…}")
         })?;
-    let plan = plan::run_plan(ctx, loaded, approved, path.clone(), Some(&assistant))?;
+    let mut plan = plan::run_plan(ctx, loaded, approved, path.clone(), Some(&who))?;
     if let Some(adapter) = &plan.adapter {
-        check_program(adapter, ctx)?;
+        // Once for all the tasks it is asked for.
+        let refusal = can_work.entry(who.clone()).or_insert_with(|| {
+            let refused = assistant::check(adapter, ctx, plan.env_allow.as_ref()).err();
+            refused.map(|e| (e.words(), e.hint()))
+        });
+        if let Some((what, hint)) = refusal.clone() {
+            return Err(Error::Refused { what, hint });
+        }
         let model = spec.attrs.model.as_ref().or(options.model.as_ref());
         if model.is_some() && !adapter.takes_model() {
             let name = adapter.name.clone();
@@ -208,10 +218,11 @@ fn plan_item(
     task.list.clone_from(&options.list);
     task.digest = Some(tasks::digest(&spec.prompt, &base.name));
     task.group.clone_from(&spec.group);
-    task.assistant = Some(assistant);
+    task.assistant = Some(who);
     task.model = spec.attrs.model.clone().or_else(|| options.model.clone());
     task.permission = spec.attrs.permission.unwrap_or(s.permission);
     task.test = spec.attrs.test.clone().or_else(|| options.test.clone());
+    plan.test = plan::TestPlan::of(loaded, approved, task.test.as_deref());
     task.files.clone_from(&spec.attrs.files);
     task.time_s = spec.attrs.time_s.or(s.time_s).filter(|s| *s > 0);
     task.stall_s = s.stall_s;
@@ -222,33 +233,6 @@ fn plan_item(
     task.prompt.clone_from(&spec.prompt);
     let note = base.note.clone();
     Ok(BatchItem { planned: Planned { task, path }, plan, after: Vec::new(), note })
-}
-
-/// A missing program is an error before anything starts.
-pub fn check_program(adapter: &crate::place::adapter::Adapter, ctx: &Context) -> Result<()> {
-    let crate::place::adapter::Program::Argv(argv) = &adapter.program else { return Ok(()) };
-    let Some(program) = argv.first().filter(|p| !p.contains("{{")) else { return Ok(()) };
-    let found = if program.contains('/') {
-        // Relative to the worktree, which has what the commit has: asked of the checkout at hand.
-        let top = ctx.repo().toplevel.clone().or_else(|| ctx.repo().main_worktree.clone());
-        Path::new(program).is_relative() && top.is_none_or(|t| t.join(program).exists()) || Path::new(program).exists()
-    } else {
-        on_path(program)
-    };
-    if found {
-        return Ok(());
-    }
-    Err(Error::refused(
-        format!("the program '{program}' of assistant '{}' is not there", adapter.name),
-        "install it, or correct its command; nothing was started",
-    ))
-}
-
-fn on_path(program: &str) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    let path = crate::git::command::plain_path().unwrap_or_default();
-    std::env::split_paths(&path)
-        .any(|d| std::fs::metadata(d.join(program)).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
 }
 
 /// What happened to one agent that was handed over.
@@ -308,7 +292,7 @@ pub fn hand_over(ctx: &Context, id: &AgentId, plan: &RunPlan, begin: Record) -> 
 }
 
 /// The same with the agent's lock, which becomes the supervisor's standard input.
-pub(super) fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan, begin: Record) -> Result<()> {
+pub fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan, begin: Record) -> Result<()> {
     let run = RunDir::of(&ctx.state, id);
     plan::write(&run, plan)?;
     run.write_live(&begin)?;

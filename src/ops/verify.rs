@@ -5,42 +5,50 @@
 //! What counts is the tree and the digest of the check, so whoever asks again, for whatever branch, gets the same
 //! verdict without a run. Only an end of the command's own is noted: a limit, a signal, a setup that failed may end
 //! otherwise next time.
+//!
+//! Why never in an agent's own worktree: what lies there ignored (an old build, a file that only this assistant made, a
+//! server on its ports) would have a say in a verdict that is noted on a tree and compared with the base's; and nothing
+//! that a test writes can be taken for somebody's work. The price is the setup again, which `worktree.clone` makes cheap.
+
+mod junit;
+mod turn;
 
 use super::commands::{Broken, Commands};
 use super::create::Step;
 use super::naming::{self, Wish};
-use super::plan::{self, RunPlan};
+use super::plan::{self, RunPlan, TestPlan};
 use super::scratch::{self, Scratch};
 use super::{Context, Error, Loaded, Result, base};
 use crate::config::{ApprovedPlan, CommandSpec, project::Submodules};
 use crate::git::objects::digest;
+use crate::git::status::{self, Place};
 use crate::model::agent::Oid;
 use crate::model::testlog;
-use crate::model::verdict::Verdict;
+use crate::model::text::safe_path;
+use crate::model::verdict::{Outcome, Verdict};
 use crate::place::job::{Happening, Stop};
+use crate::place::log;
 use crate::runtime::signals::{Signals, Wake};
 use crate::runtime::{clock, files, process};
-use std::collections::BTreeMap;
+use nix::sys::signal::Signal;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Where nothing is said, a test may take so long.
-const TIMEOUT_S: u64 = 30 * 60;
 /// Bytes that are kept of what one printed.
 const LOG_CAP: u64 = 8 << 20;
 /// Logs that are kept.
 const LOGS: usize = 50;
+/// Files left behind that are named.
+const LEFT: usize = 20;
 
 /// How trees are tested.
 #[derive(Debug, Clone)]
 pub struct Check {
-    command: CommandSpec,
-    scripts: BTreeMap<String, Option<String>>,
-    limit_s: Option<u64>,
+    test: TestPlan,
     plan: RunPlan,
-    /// Where worktrees are made, a template.
-    dir: String,
 }
 
 /// What is tested.
@@ -52,6 +60,39 @@ pub struct At<'a> {
     pub base: &'a str,
     /// A commit of that tree in the repository; asked for under its lock, and only where a test has to run.
     pub commit: &'a dyn Fn() -> Result<Oid>,
+    /// Where it fails, it is asked once more, to tell what is flaky.
+    pub again: bool,
+    /// A log that gets what it prints as well.
+    pub log: Option<&'a Path>,
+}
+
+/// How long one waits, and for what.
+pub struct Patience<'a> {
+    /// One that ends a process is the end of the test with everything it started.
+    pub signals: &'a Signals,
+    /// Asked about once a second: whether it shall end, as by a signal.
+    pub enough: &'a dyn Fn() -> bool,
+    /// Whether room on the disk is waited for; an error where not.
+    pub waits_for_room: bool,
+}
+
+impl<'a> Patience<'a> {
+    /// That of a person who looks on.
+    pub fn of_a_person(signals: &'a Signals) -> Patience<'a> {
+        Patience { signals, enough: &|| false, waits_for_room: false }
+    }
+
+    fn ended_by(&self, woken: &[Wake]) -> Option<i32> {
+        let signal = woken.iter().find_map(|w| match w {
+            Wake::End(signal) => Some(*signal as i32),
+            _ => None,
+        });
+        signal.or_else(|| (self.enough)().then_some(Signal::SIGTERM as i32))
+    }
+
+    fn check(&self) -> Result<()> {
+        self.ended_by(&self.signals.take()).map_or(Ok(()), |signal| Err(Error::Interrupted(signal)))
+    }
 }
 
 /// What came of it.
@@ -61,8 +102,14 @@ pub struct Tested {
     pub passed: Option<bool>,
     /// The exit code of the test command.
     pub exit_code: Option<i32>,
-    /// The tests that failed, where the output names them.
+    /// The tests that failed, where they have names.
     pub failing: Vec<String>,
+    /// Those that failed once and passed once.
+    pub flaky: Vec<String>,
+    /// It failed, and was asked once more.
+    pub again: bool,
+    /// Files that the test left, not ignored, as they are shown.
+    pub left_behind: Vec<String>,
     /// Why it did not pass.
     pub reason: Option<String>,
     /// What setup and test printed, as long as that is kept.
@@ -71,6 +118,13 @@ pub struct Tested {
     pub seconds: u64,
     /// Known from an earlier run.
     pub reused: bool,
+}
+
+impl Tested {
+    /// For a comparison.
+    pub fn outcome(&self) -> Outcome {
+        Outcome { passed: self.passed, again: self.again, failing: self.failing.clone(), flaky: self.flaky.clone() }
+    }
 }
 
 impl Check {
@@ -85,19 +139,19 @@ impl Check {
             || project.setup.as_ref().is_some_and(|s| !s.is_empty())
             || project.worktree.submodules.is_some_and(|s| s != Submodules::None);
         let approved = if runs { plan::approved(ctx, project)? } else { ApprovedPlan::nothing() };
-        let (command, scripts) = match (own, approved.test()) {
-            (Some(line), _) => (CommandSpec::Shell(line.to_owned()), BTreeMap::new()),
-            (None, Some(command)) => (command.clone(), approved.test_scripts()),
-            (None, None) => return Ok(None),
-        };
-        let limit_s = project.test.timeout.map_or(Some(TIMEOUT_S), |limit| limit.0);
+        let Some(test) = TestPlan::of(loaded, &approved, own) else { return Ok(None) };
         let plan = plan::run_plan(ctx, loaded, &approved, PathBuf::new(), None)?;
-        Ok(Some(Check { command, scripts, limit_s, plan, dir: loaded.settings.worktree_dir.clone() }))
+        Ok(Some(Check { test, plan }))
+    }
+
+    /// The check an agent was planned with.
+    pub fn of(plan: &RunPlan) -> Option<Check> {
+        Some(Check { test: plan.test.clone()?, plan: plan.clone() })
     }
 
     /// The command, for people.
     pub fn shown(&self) -> String {
-        match &self.command {
+        match &self.test.command {
             CommandSpec::Shell(line) => line.clone(),
             CommandSpec::Argv(argv) => argv.join(" "),
         }
@@ -106,9 +160,14 @@ impl Check {
     /// Everything beside the tree that decides a verdict: command, setup, files taken along, names of variables.
     fn digest(&self) -> String {
         let variables: Vec<String> = variables("", Path::new("")).into_iter().map(|(name, _)| name).collect();
-        let p = &self.plan;
-        let all = (&self.command, &p.setup, &p.copy, &p.clone, &p.submodules, &p.env_allow, &variables);
-        digest(&["test 1", &serde_json::to_string(&all).expect("plain JSON")])
+        let (t, p) = (&self.test, &self.plan);
+        let all = (&t.command, &t.junit, &p.setup, &p.copy, &p.clone, &p.submodules, &p.env_allow, &variables);
+        digest(&["test 2", &serde_json::to_string(&all).expect("plain JSON")])
+    }
+
+    /// What is tested and how, short.
+    fn label(&self, tree: &Oid) -> String {
+        format!("{:.12}-{:.12}", tree.0, self.digest())
     }
 }
 
@@ -117,126 +176,240 @@ pub fn verify(
     ctx: &Context,
     check: &Check,
     at: At<'_>,
-    signals: &Signals,
+    patience: &Patience<'_>,
     tell: &mut dyn FnMut(Step),
 ) -> Result<Tested> {
-    let digest = check.digest();
-    let label = format!("{:.12}-{:.12}", at.tree.0, digest);
-    if let Some(v) = ctx.state.verdict(at.tree, &digest)? {
-        return Ok(Tested {
-            passed: Some(v.passed),
-            exit_code: v.exit_code,
-            failing: v.failing,
-            reason: (!v.passed).then(|| failed(v.exit_code)),
-            log: logs(ctx)
-                .into_iter()
-                .rev()
-                .find(|p| name_of(p).starts_with(&label) && name_of(p).matches('.').count() == 1),
-            seconds: v.seconds,
-            reused: true,
-        });
+    let label = check.label(at.tree);
+    if let Some(known) = known(ctx, check, at)? {
+        return Ok(known);
     }
-    interrupted(&signals.take())?;
+    patience.check()?;
+    let _only = turn::alone(ctx, &label, patience, tell)?;
+    // Somebody may have been faster.
+    if let Some(known) = known(ctx, check, at)? {
+        return Ok(known);
+    }
     let name = scratch::new_name();
-    let short = crate::model::task::short_ref(at.base);
     let base = base::Base { name: at.base.to_owned(), commit: at.tree.clone(), note: None };
-    let path = naming::place(ctx, &Wish { name: &name, branch: &name, base: &base, dir: &check.dir, batch: None })?;
-    let scratch = Scratch::make(ctx, &name, path, &check.plan, at.commit, tell)?;
-    interrupted(&signals.take())?;
-    let log = new_log(ctx, &label)?;
+    let wish = Wish { name: &name, branch: &name, base: &base, dir: &check.test.dir, batch: None };
+    let path = naming::place(ctx, &wish)?;
+    let _slot = turn::slot(ctx, check, &path, patience, tell)?;
+    tell(Step::Tests);
     let begun = Instant::now();
+    let scratch = Scratch::make(ctx, &name, path, &check.plan, at.commit, tell)?;
+    patience.check()?;
+    let log = new_log(ctx, &label)?;
     // What a command leaves behind comes to us.
     process::become_subreaper();
-    let mut by = None;
-    let mut run = |commands: &[CommandSpec], scripts: &BTreeMap<String, Option<String>>, limit_s, limit_of| {
-        let commands = Commands {
-            commands,
-            scripts,
-            cwd: scratch.path(),
-            env: variables(short, scratch.path()),
-            values: values(ctx, check, &name, short, scratch.path()),
-            env_allow: &check.plan.env_allow,
-            token: &scratch.token,
-            grace: check.plan.grace(),
-            limit_s,
-            limit_of,
-            log: &log,
-            log_cap: LOG_CAP,
-        };
-        let ran = commands.run(signals, &mut |h| {
-            match h {
-                // Without this note what it starts is still found by its token.
-                Happening::Started(leader) => drop(scratch.write_address(Some(leader))),
-                Happening::Tick(woken) => by = by.or(signal(woken)),
-                Happening::Output(_) => {}
-            }
-            by.map(|_| Stop::Asked)
-        })?;
-        match by {
-            Some(signal) => Err(Error::Interrupted(signal)),
-            None => Ok(ran),
-        }
-    };
-    let setup = run(&check.plan.setup, &check.plan.scripts, check.plan.setup_time_s, ("setup", "agents.setupTime"))?;
-    let tested = match &setup {
-        Err(_) => Ok(()),
-        Ok(()) => {
-            run(std::slice::from_ref(&check.command), &check.scripts, check.limit_s, ("a test", "timeout of [test]"))?
-        }
-    };
-    let seconds = begun.elapsed().as_secs();
-    let mut out = Tested {
-        passed: Some(true),
-        exit_code: None,
-        failing: Vec::new(),
-        reason: None,
-        log: None,
-        seconds,
-        reused: false,
-    };
+    let runner = Runner { ctx, check, at, patience, scratch: &scratch, name: &name, log: &log };
+    let mut out = runner.all()?;
     out.log = log.exists().then_some(log);
-    match (setup, tested) {
-        (Err(broken), _) => {
-            out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
-            out.reason = Some(format!("setup: {broken}"));
-        }
-        (Ok(()), Err(Broken::NotApproved(why))) => {
-            (out.passed, out.reason) = (None, Some(format!("{why}; '--test CMD' is your own word")));
-        }
-        (Ok(()), Err(Broken::Failed { code: Some(code), .. })) => {
-            (out.passed, out.exit_code, out.reason) = (Some(false), Some(code), Some(failed(Some(code))));
-            let said = out.log.as_deref().and_then(|log| files::read_limited(log, 2 * LOG_CAP).ok().flatten());
-            out.failing = testlog::failing(&String::from_utf8_lossy(&said.unwrap_or_default()));
-        }
-        (Ok(()), Err(broken)) => {
-            out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
-            out.reason = Some(broken.to_string());
-        }
-        (Ok(()), Ok(())) => out.exit_code = Some(0),
-    }
     drop(scratch);
+    out.seconds = begun.elapsed().as_secs();
     if let (Some(passed), Some(_)) = (out.passed, out.exit_code) {
-        let (exit_code, failing) = (out.exit_code, out.failing.clone());
-        let verdict = Verdict { at: clock::now(), digest, command: check.shown(), passed, exit_code, failing, seconds };
+        let verdict = Verdict {
+            at: clock::now(),
+            digest: check.digest(),
+            command: check.shown(),
+            passed,
+            exit_code: out.exit_code,
+            failing: out.failing.clone(),
+            flaky: out.flaky.clone(),
+            again: out.again,
+            left_behind: out.left_behind.clone(),
+            seconds: out.seconds,
+        };
         let held = ctx.state.lock()?;
         ctx.state.note_verdict(&held, at.tree, &verdict)?;
     }
     Ok(out)
 }
 
+/// What is noted, where that answers what is asked: a failure that was not asked again does not say what is flaky.
+fn known(ctx: &Context, check: &Check, at: At<'_>) -> Result<Option<Tested>> {
+    let Some(v) = ctx.state.verdict(at.tree, &check.digest())? else { return Ok(None) };
+    if at.again && !v.passed && !v.again {
+        return Ok(None);
+    }
+    let label = check.label(at.tree);
+    let log = logs(ctx).into_iter().rev();
+    Ok(Some(Tested {
+        passed: Some(v.passed),
+        exit_code: v.exit_code,
+        failing: v.failing,
+        flaky: v.flaky,
+        again: v.again,
+        left_behind: v.left_behind,
+        reason: (!v.passed).then(|| failed(v.exit_code)),
+        log: log.into_iter().find(|p| name_of(p).starts_with(&label) && name_of(p).matches('.').count() == 1),
+        seconds: v.seconds,
+        reused: true,
+    }))
+}
+
+/// One tree in its worktree.
+struct Runner<'a, 'c> {
+    ctx: &'c Context,
+    check: &'a Check,
+    at: At<'a>,
+    patience: &'a Patience<'a>,
+    scratch: &'a Scratch<'c>,
+    name: &'a str,
+    log: &'a Path,
+}
+
+/// One run of the test command.
+struct Once {
+    ended: std::result::Result<(), Broken>,
+    failing: Vec<String>,
+}
+
+impl Runner<'_, '_> {
+    fn all(&self) -> Result<Tested> {
+        let plan = &self.check.plan;
+        let mut out = Tested {
+            passed: Some(true),
+            exit_code: Some(0),
+            failing: Vec::new(),
+            flaky: Vec::new(),
+            again: false,
+            left_behind: Vec::new(),
+            reason: None,
+            log: None,
+            seconds: 0,
+            reused: false,
+        };
+        let limit_of = ("setup", "agents.setupTime");
+        if let Err(broken) = self.run(&plan.setup, &plan.scripts, plan.setup_time_s, limit_of)? {
+            out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
+            (out.exit_code, out.reason) = (None, Some(format!("setup: {broken}")));
+            return Ok(out);
+        }
+        let before = self.changes();
+        let first = self.once()?;
+        out.left_behind = self.changes().difference(&before).take(LEFT).cloned().collect();
+        let broken = match first.ended {
+            Ok(()) => return Ok(out),
+            Err(Broken::Failed { code: Some(code), .. }) if self.at.again => {
+                out.exit_code = Some(code);
+                let second = self.once()?;
+                out.again = true;
+                match second.ended {
+                    Ok(()) => {
+                        out.flaky = first.failing;
+                        return Ok(out);
+                    }
+                    broken => {
+                        // A runner that stops at its first failure names another one each time: only what both saw
+                        // tells that the rest passed.
+                        let both = |n: &String| second.failing.contains(n);
+                        (out.failing, out.flaky) = match first.failing.iter().any(both) {
+                            true => first.failing.into_iter().partition(both),
+                            false => ([first.failing, second.failing].concat(), Vec::new()),
+                        };
+                        broken
+                    }
+                }
+            }
+            broken => {
+                out.failing = first.failing;
+                broken
+            }
+        };
+        match broken {
+            Ok(()) => {}
+            Err(Broken::NotApproved(why)) => {
+                (out.passed, out.exit_code) = (None, None);
+                out.reason = Some(format!("{why}; '--test CMD' is your own word"));
+            }
+            Err(Broken::Failed { code: Some(code), .. }) => {
+                (out.passed, out.exit_code, out.reason) = (Some(false), Some(code), Some(failed(Some(code))));
+            }
+            Err(broken) => {
+                out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
+                (out.exit_code, out.reason) = (None, Some(broken.to_string()));
+            }
+        }
+        Ok(out)
+    }
+
+    /// What is not as the commit has it and not ignored.
+    fn changes(&self) -> BTreeSet<String> {
+        let changes = self.scratch.admin().and_then(|admin| {
+            let place = Place { worktree: self.scratch.path(), admin: &admin, head: Some(self.scratch.commit()) };
+            Ok(status::changes(self.ctx.repo(), &self.ctx.state.objects, &place)?)
+        });
+        changes.map(|c| c.all().map(|p| safe_path(p)).collect()).unwrap_or_default()
+    }
+
+    /// The test command, and the tests that failed by its JUnit files, else by what it printed.
+    fn once(&self) -> Result<Once> {
+        let test = &self.check.test;
+        let before = size(self.log);
+        let files = test.junit.as_deref().map(|pattern| junit::Files::before(self.scratch.path(), pattern));
+        let limit_of = ("a test", "timeout of [test]");
+        let ended = self.run(std::slice::from_ref(&test.command), &test.scripts, test.limit_s, limit_of)?;
+        let failing = match &ended {
+            Ok(()) => Vec::new(),
+            Err(_) => files.and_then(|f| f.failing()).unwrap_or_else(|| testlog::failing(&printed(self.log, before))),
+        };
+        Ok(Once { ended, failing })
+    }
+
+    fn run(
+        &self,
+        commands: &[CommandSpec],
+        scripts: &BTreeMap<String, Option<String>>,
+        limit_s: Option<u64>,
+        limit_of: (&'static str, &'static str),
+    ) -> Result<std::result::Result<(), Broken>> {
+        let short = crate::model::task::short_ref(self.at.base);
+        let commands = Commands {
+            commands,
+            scripts,
+            cwd: self.scratch.path(),
+            env: variables(short, self.scratch.path()),
+            values: values(self.ctx, self.check, self.name, short, self.scratch.path()),
+            env_allow: &self.check.plan.env_allow,
+            token: &self.scratch.token,
+            grace: self.check.plan.grace(),
+            limit_s,
+            limit_of,
+            log: self.log,
+            log_cap: LOG_CAP,
+            also: self.at.log,
+        };
+        let mut by = None;
+        let ran = commands.run(self.patience.signals, &mut |h| {
+            match h {
+                // Without this note what it starts is still found by its token.
+                Happening::Started(leader) => drop(self.scratch.write_address(Some(leader))),
+                Happening::Tick(woken) => by = by.or_else(|| self.patience.ended_by(woken)),
+                Happening::Output(_) => {}
+            }
+            by.map(|_| Stop::Asked)
+        })?;
+        by.map_or(Ok(ran), |signal| Err(Error::Interrupted(signal)))
+    }
+}
+
+/// How much a log holds.
+fn size(path: &Path) -> u64 {
+    log::read_all(path).ok().and_then(|mut r| std::io::copy(&mut r, &mut std::io::sink()).ok()).unwrap_or(0)
+}
+
+/// What a log holds beyond its first `before` bytes.
+fn printed(path: &Path, before: u64) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(reader) = log::read_all(path) {
+        let _ = reader.take(2 * LOG_CAP).read_to_end(&mut bytes);
+    }
+    let from = usize::try_from(before).unwrap_or(usize::MAX).min(bytes.len());
+    String::from_utf8_lossy(&bytes[from..]).into_owned()
+}
+
 fn failed(code: Option<i32>) -> String {
     code.map_or_else(|| "it failed".to_owned(), |c| format!("it exited with {c}"))
-}
-
-fn signal(woken: &[Wake]) -> Option<i32> {
-    woken.iter().find_map(|w| match w {
-        Wake::End(signal) => Some(*signal as i32),
-        _ => None,
-    })
-}
-
-fn interrupted(woken: &[Wake]) -> Result<()> {
-    signal(woken).map_or(Ok(()), |signal| Err(Error::Interrupted(signal)))
 }
 
 /// The variables of a test.

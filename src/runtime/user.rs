@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 /// The file of approvals, its lock, and the one that takes its place.
 const APPROVALS: &str = "approvals.json";
 const LOCK: &str = "approvals.lock";
+/// The key of the list of what was made.
+const MADE: &str = "made";
 const NEXT: &str = "approvals.json.new";
 
 /// How many approvals of one repository are kept: branches carry different files, and going back asks no second time.
@@ -219,6 +221,51 @@ impl Trusted {
     }
 }
 
+/// Files and directories that were made outside of any repository, to be taken away when they are no longer needed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Made(Vec<String>);
+
+impl Made {
+    /// Reads the list; empty where there is none.
+    pub fn load(state: &UserState) -> Result<Made, Error> {
+        let Some(dir) = state.directory(false)? else { return Ok(Made::default()) };
+        let listed = state.document(&dir)?.get(MADE).and_then(|l| serde_json::from_value(l.clone()).ok());
+        Ok(Made(listed.unwrap_or_default()))
+    }
+
+    /// Whether it was made.
+    pub fn contains(&self, path: &Path) -> bool {
+        path.to_str().is_some_and(|path| self.0.iter().any(|p| p == path))
+    }
+
+    /// Notes what is about to be made. A path that is not UTF-8 is not noted, so it stays.
+    pub fn add(state: &UserState, paths: &[PathBuf]) -> Result<(), Error> {
+        let old = Made::load(state)?;
+        let new: Vec<&str> = paths.iter().filter(|p| !old.contains(p)).filter_map(|p| p.to_str()).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        Made::change(state, |list| list.extend(new.into_iter().map(Value::from)))
+    }
+
+    /// Forgets what is gone.
+    pub fn forget(state: &UserState, paths: &[PathBuf]) -> Result<(), Error> {
+        if state.directory(false)?.is_none() {
+            return Ok(());
+        }
+        Made::change(state, |list| list.retain(|p| !paths.iter().any(|gone| gone.to_str() == p.as_str())))
+    }
+
+    fn change(state: &UserState, edit: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
+        let changed = state.change_document(|document| {
+            document.entry("repositories").or_insert_with(|| Value::Object(Map::new()));
+            edit(document.entry(MADE).or_insert_with(|| Value::Array(Vec::new())).as_array_mut()?);
+            Some(())
+        });
+        changed.map(drop)
+    }
+}
+
 /// The directory of the user's state.
 #[derive(Debug, Clone)]
 pub struct UserState {
@@ -328,9 +375,17 @@ impl UserState {
         }
     }
 
-    /// Changes the repositories' entries under the lock: read, changed, written beside, renamed, all synced. What is
-    /// not ours to know stays as it is. `None` from `edit` is a file of another shape.
+    /// Changes the repositories' entries.
     fn change(&self, edit: impl FnOnce(&mut Map<String, Value>) -> Option<()>) -> Result<Approvals, Error> {
+        self.change_document(|document| {
+            let repositories = document.entry("repositories").or_insert_with(|| Value::Object(Map::new()));
+            repositories.as_object_mut().and_then(edit)
+        })
+    }
+
+    /// Changes the file under the lock: read, changed, written beside, renamed, all synced. What is not ours to know stays
+    /// as it is. `None` from `edit` is a file of another shape.
+    fn change_document(&self, edit: impl FnOnce(&mut Map<String, Value>) -> Option<()>) -> Result<Approvals, Error> {
         let path = self.file(APPROVALS);
         let io = |what, name: &str| {
             let path = self.file(name);
@@ -347,9 +402,8 @@ impl UserState {
         if document.is_empty() {
             document.insert("version".to_owned(), VERSION.into());
         }
-        let repositories = document.entry("repositories").or_insert_with(|| Value::Object(Map::new()));
-        let shape = || Error::Damaged { path: path.clone(), reason: "'repositories' has another shape".to_owned() };
-        repositories.as_object_mut().and_then(edit).ok_or_else(shape)?;
+        let shape = || Error::Damaged { path: path.clone(), reason: "a list in it has another shape".to_owned() };
+        edit(&mut document).ok_or_else(shape)?;
         let approvals = Approvals::of(&document, &path)?;
         let mut bytes = serde_json::to_vec_pretty(&document).map_err(|e| io("write", NEXT)(e.into()))?;
         bytes.push(b'\n');

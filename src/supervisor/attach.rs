@@ -10,7 +10,8 @@ use crate::model::agent::{AgentId, RunState};
 use crate::model::event::Kind;
 use crate::model::units::count;
 use crate::ops::plan::{self, RunPlan};
-use crate::ops::{Context, Error, Result, executable, identity, record::RunDir};
+use crate::ops::record::{Proven, RunDir};
+use crate::ops::{Context, Error, Result, executable, identity, start};
 use crate::place::adapter::{self, CallInput};
 use crate::place::job::{Job, environment};
 use crate::runtime::signals::{Signals, Wake};
@@ -61,7 +62,7 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
     let what = json!({ "attempt": agent.record.attempt, "start": begin, "attached": true });
     ctx.state.append(&held, &[event(id, Kind::Attempt, what)])?;
     drop(held);
-    let (argv, env) = interactive(&agent, &entry.path)?;
+    let (argv, env) = interactive(&agent, &entry)?;
     let job = Job {
         argv,
         env,
@@ -93,6 +94,13 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
         (0, true) => (RunState::Unchanged, Some("nothing was changed".to_owned())),
         (c, _) => (RunState::Failed, Some(format!("the interactive session exited with {c}"))),
     };
+    if state == RunState::Succeeded && plan.test.is_some() {
+        // The terminal is the person's again: a supervisor tests, and settles it.
+        agent.record.proven = Some(Proven { state, reason });
+        agent.record.state = RunState::Verifying;
+        start::hand_over_locked(ctx, id, agent.lock, plan, agent.record)?;
+        return Ok(code);
+    }
     let door = agent.run.inbox_door().ok();
     life::settle(&mut agent, state, reason, door);
     Ok(code)
@@ -101,8 +109,8 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
 /// A command and its variables.
 type Command = (Vec<OsString>, Vec<(String, OsString)>);
 
-fn interactive(agent: &Agent, worktree: &Path) -> Result<Command> {
-    let mut env = attempt::variables(agent, worktree);
+fn interactive(agent: &Agent, entry: &crate::git::worktree::Entry) -> Result<Command> {
+    let mut env = attempt::variables(agent, &entry.path);
     let row = agent.plan.adapter.as_ref().filter(|r| !r.interactive.is_empty());
     let Some(row) = row else {
         let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
@@ -111,7 +119,7 @@ fn interactive(agent: &Agent, worktree: &Path) -> Result<Command> {
     let exe = std::env::current_exe().map_err(files::because("find", Path::new("git-agents")))?;
     let prompt_file = agent.run.file("prompt.md");
     files::write_atomic(&prompt_file, agent.task.prompt.as_bytes())?;
-    let values = attempt::values(agent, worktree);
+    let values = attempt::values(agent, entry);
     let input = CallInput {
         prompt: &agent.task.prompt,
         prompt_file: &prompt_file,
@@ -119,11 +127,13 @@ fn interactive(agent: &Agent, worktree: &Path) -> Result<Command> {
         permission: agent.task.permission,
         session: agent.record.session.as_deref(),
         resume: agent.record.session.is_some(),
+        cost_usd: None,
         values: &values,
         self_exe: &exe,
     };
     let call = adapter::interactive(row, &input, &|t, v| template::render(t, v).map_err(|e| e.to_string()))
         .map_err(|e| Error::Place(e.into()))?;
+    env.extend(attempt::author(agent, row)?);
     env.extend(call.env);
     Ok((call.argv, env))
 }

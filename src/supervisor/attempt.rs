@@ -9,7 +9,7 @@ use crate::git::{refs, worktree};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
 use crate::ops::{Error, Result, hold, identity, inbox};
-use crate::place::adapter::{self, Activity, Adapter, CallInput, Facts, Format, FrameInfo, SessionBy, StdinBy};
+use crate::place::adapter::{self, Activity, Adapter, CallInput, Facts, FrameInfo, Reader, SessionBy, StdinBy};
 use crate::place::job::{self, Happening, Job, Stop};
 use crate::place::log::{CAP, CappedLog, EVENT_MAX, EventLog, HEAD, LINE_MAX, LineSplitter};
 use crate::runtime::{clock, files};
@@ -73,8 +73,30 @@ pub fn variables(agent: &Agent, worktree: &Path) -> Vec<(String, OsString)> {
 }
 
 /// The values of templates.
-pub fn values(agent: &Agent, worktree: &Path) -> BTreeMap<&'static str, String> {
-    crate::ops::plan::values(&agent.ctx, &agent.reg.id, &agent.task, &agent.plan.repo, worktree)
+pub fn values(agent: &Agent, entry: &worktree::Entry) -> BTreeMap<&'static str, String> {
+    let mut values = crate::ops::plan::values(&agent.ctx, &agent.reg.id, &agent.task, &agent.plan.repo, &entry.path);
+    // What a commit in this worktree writes, for sandboxes: never all of the repository, where its hooks and config are.
+    let common = &agent.ctx.repo().common_dir;
+    let parts = ["objects", "refs", "logs", "reftable"].map(|d| common.join(d));
+    let folders = std::iter::once(&entry.admin).chain(parts.iter().filter(|d| d.is_dir()));
+    let folders: Vec<String> = folders.map(|d| d.display().to_string()).collect();
+    values.insert("writable", serde_json::to_string(&folders).unwrap_or_else(|_| "[]".to_owned()));
+    values
+}
+
+/// Whose commits it makes, for an assistant that hides the user's settings from git.
+pub fn author(agent: &Agent, row: &Adapter) -> Result<Vec<(String, OsString)>> {
+    if !row.hides_settings {
+        return Ok(Vec::new());
+    }
+    let settings = agent.ctx.repo().settings()?;
+    let mut env = Vec::new();
+    for (key, what) in [("user.name", "NAME"), ("user.email", "EMAIL")] {
+        if let Some((_, _, value)) = settings.iter().rev().find(|(_, k, v)| k == key && !v.is_empty()) {
+            env.extend(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_{what}"), value.into())));
+        }
+    }
+    Ok(env)
 }
 
 /// Runs one attempt.
@@ -92,6 +114,7 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
     let begin = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
     agent.record.attempt += 1;
     agent.record.exit_code = None;
+    agent.record.proven = None;
     agent.record.signal = None;
     agent.record.question = None;
     agent.record.reason = None;
@@ -106,7 +129,8 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
     let prompt_file = agent.run.file("prompt.md");
     files::write_atomic(&prompt_file, prompt.as_bytes())?;
     let exe = std::env::current_exe().map_err(files::because("find", Path::new("git-agents")))?;
-    let values = values(agent, &entry.path);
+    let values = values(agent, &entry);
+    let spent = agent.record.cost_usd.unwrap_or(0.0);
     let input = CallInput {
         prompt: &prompt,
         prompt_file: &prompt_file,
@@ -114,6 +138,7 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
         permission: agent.task.permission,
         session: agent.record.session.as_deref(),
         resume,
+        cost_usd: agent.plan.cost_override.or(agent.task.cost_usd).map(|limit| (limit - spent).max(0.01)),
         values: &values,
         self_exe: &exe,
     };
@@ -130,6 +155,7 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
     agent.record.state = RunState::Running;
     agent.publish();
     let mut env = variables(agent, &entry.path);
+    env.extend(author(agent, &row)?);
     env.extend(call.env);
     let job = Job {
         argv: call.argv,
@@ -141,7 +167,7 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
         grace: agent.plan.grace(),
     };
     let said: Vec<PathBuf> = messages.into_iter().map(|(path, _)| path).collect();
-    let seen = watched(agent, &row, &job, &entry, &said)?;
+    let seen = watched(agent, &row, &job, &entry, &said, resume)?;
     agent.address.assistant = None;
     agent.publish_address();
     conclude(agent, &row, &entry, begin, seen)
@@ -202,26 +228,36 @@ pub(super) struct Seen {
     finished: Option<bool>,
     last_words: Option<String>,
     question: Option<String>,
+    /// It did something after it asked.
+    went_on: bool,
+    /// It told the id of its session: there is one.
+    session: bool,
+    /// The last error it said, or else the last line, that was no event.
+    aside: Option<String>,
     rate_limit: Option<Option<String>>,
     could_not_start: Option<String>,
     progress: bool,
     seconds: u64,
 }
 
-fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry, said: &[PathBuf]) -> Result<Seen> {
+fn watched(
+    agent: &mut Agent,
+    row: &Adapter,
+    job: &Job,
+    entry: &worktree::Entry,
+    said: &[PathBuf],
+    resumed: bool,
+) -> Result<Seen> {
     let open = |name: &'static str| files::because("open", Path::new(name));
     let mut raw = CappedLog::open(&agent.run.file("output.log"), HEAD, CAP).map_err(open("output.log"))?;
     let mut events = EventLog::open(&agent.run.file("events.jsonl")).map_err(open("events.jsonl"))?;
-    let mut splitter = LineSplitter::new(match row.output {
-        Format::Lines => LINE_MAX,
-        // An event is one line, with a whole file in it now and then.
-        Format::Scripted => EVENT_MAX,
-    });
+    let mut splitter = LineSplitter::new(if row.output.has_events() { EVENT_MAX } else { LINE_MAX });
     let mut seen = Seen::default();
     let mut watch = Watch::new(agent);
-    let spent_before = (agent.record.cost_usd, agent.record.tokens);
+    let tokens = agent.record.tokens.filter(|_| !(resumed && row.usage_of_session));
+    let spent_before = (agent.record.cost_usd, tokens);
     let begun = std::time::Instant::now();
-    let format = row.output;
+    let mut reader = Reader::new(row.output);
     let signals = std::mem::replace(&mut agent.signals, crate::runtime::signals::Signals::none());
     let result = job::run(job, &signals, |happening| match happening {
         Happening::Started(id) => {
@@ -240,7 +276,7 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry,
             raw.write(bytes);
             watch.printed();
             let mut lines: Vec<Activity> = Vec::new();
-            splitter.push(bytes, |line| lines.extend(adapter::read_line(format, line)));
+            splitter.push(bytes, |line| lines.extend(reader.line(line)));
             for activity in lines {
                 take_in(agent, &mut seen, &mut watch, &activity, spent_before);
                 events.append(&Logged { at: clock::now(), attempt: agent.record.attempt, activity });
@@ -272,12 +308,13 @@ fn watched(agent: &mut Agent, row: &Adapter, job: &Job, entry: &worktree::Entry,
         }
     });
     agent.signals = signals;
-    splitter.finish(|line| {
-        if let Some(activity) = adapter::read_line(format, line) {
-            take_in(agent, &mut seen, &mut watch, &activity, spent_before);
-            events.append(&Logged { at: clock::now(), attempt: agent.record.attempt, activity });
-        }
-    });
+    let mut last: Vec<Activity> = Vec::new();
+    splitter.finish(|line| last.extend(reader.line(line)));
+    last.extend(reader.end());
+    for activity in last {
+        take_in(agent, &mut seen, &mut watch, &activity, spent_before);
+        events.append(&Logged { at: clock::now(), attempt: agent.record.attempt, activity });
+    }
     raw.finish();
     match result {
         Ok(ended) => seen.ended = ended,
@@ -305,12 +342,28 @@ fn take_in(
     if activity.is_progress() {
         watch.progressed();
         seen.progress = true;
-        // It goes on by itself.
+    }
+    if activity.is_progress() && !matches!(activity, Activity::Finished { .. }) {
+        // It goes on by itself. Its end alone is no answer.
         agent.record.question = None;
+        seen.went_on = true;
     }
     match activity {
         Activity::Message { text } => seen.last_words = Some(text.clone()),
-        Activity::Session { id } => agent.record.session = Some(id.clone()),
+        Activity::Session { id } if !id.is_empty() => {
+            seen.session = true;
+            if agent.record.session.as_ref() != Some(id) {
+                agent.record.session = Some(id.clone());
+                // At once: who is killed a moment later goes on with it.
+                agent.publish();
+            }
+        }
+        Activity::Progress { text } | Activity::Retrying { text } | Activity::Other { text } => {
+            let error = |text: &str| text.to_ascii_lowercase().contains("error");
+            if error(text) || seen.aside.as_deref().is_none_or(|a| !error(a)) {
+                seen.aside = Some(text.clone());
+            }
+        }
         Activity::Denied { .. } => agent.record.denied += 1,
         Activity::Usage { cost_usd, tokens } => {
             if let Some(c) = cost_usd {
@@ -322,6 +375,7 @@ fn take_in(
         }
         Activity::NeedsInput { question } => {
             seen.question = Some(question.clone());
+            seen.went_on = false;
             agent.record.question = Some(question.clone());
             watch.asked();
             agent.publish();
@@ -330,6 +384,9 @@ fn take_in(
         Activity::RateLimit { resume_at } => seen.rate_limit = Some(resume_at.clone()),
         Activity::Finished { ok, text } => {
             seen.finished = Some(*ok);
+            if !ok && text.is_some() {
+                seen.aside.clone_from(text);
+            }
             if seen.last_words.is_none() {
                 seen.last_words.clone_from(text);
             }
@@ -355,6 +412,10 @@ fn decide(agent: &Agent, seen: &Seen, watch: &Watch) -> Option<Stop> {
 fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Option<Oid>, seen: Seen) -> Result<Done> {
     if let Some(words) = &seen.last_words {
         agent.record.claim = Some(crate::model::text::clip_bytes(words.clone(), 4 << 10));
+    }
+    if !seen.session && (seen.finished != Some(true) || seen.ended.code != Some(0)) && names_session(row) {
+        // There is none of that name, or none at all yet: to resume it would fail again, for ever.
+        agent.record.session = None;
     }
     if let Some(why) = seen.could_not_start {
         hold::note_start(&agent.ctx, agent.assistant(), Some(&why))?;
@@ -387,7 +448,9 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
     if let Some(until) = seen.rate_limit {
         return Ok(Done::RateLimited(until));
     }
-    if seen.question.is_some() && seen.finished.is_none() {
+    // One that asks and ends well has not finished; one that asks and dies had no time to go on.
+    let asks = seen.finished.is_none() || seen.finished == Some(true) && !seen.went_on;
+    if seen.question.is_some() && asks {
         return Ok(asked(agent, seen.question));
     }
     if entry.link() != worktree::Link::Good {
@@ -438,9 +501,19 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         (state == RunState::Failed && early && !facts.own_commits).then(|| reason.clone().unwrap_or_default());
     hold::note_start(&agent.ctx, agent.assistant(), failed_early.as_deref())?;
     Ok(match state {
-        RunState::Failed => Done::Failed(state, reason),
+        RunState::Failed => {
+            // Its own words say more than its exit code.
+            let words = seen.aside.map(|w| crate::model::text::one_line(&w, 300)).filter(|w| !w.is_empty());
+            let reason = reason.map(|r| words.map_or_else(|| r.clone(), |w| format!("{r}: {w}")));
+            Done::Failed(state, reason)
+        }
         other => Done::Final(other, reason),
     })
+}
+
+/// Whether each start of it that came as far as a session says so.
+fn names_session(row: &Adapter) -> bool {
+    row.session != SessionBy::None && row.output.names_session()
 }
 
 /// It asked: a message that is there already is the answer.

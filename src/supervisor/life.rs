@@ -1,7 +1,7 @@
 //! From accepted to settled: waits, prepares, runs attempts, decides, writes how it ended.
 
 use super::slots::{self, Turn};
-use super::{Agent, attempt, capture, notify, say};
+use super::{Agent, attempt, capture, notify, say, tests};
 use crate::git::state::event;
 use crate::git::{merge, refs};
 use crate::model::agent::{Oid, RunState};
@@ -9,7 +9,7 @@ use crate::model::event::Kind;
 use crate::ops::commands::Commands;
 use crate::ops::create::{self, Step};
 use crate::ops::hold::{self, Hold};
-use crate::ops::record::{RunDir, to_event};
+use crate::ops::record::{Proven, RunDir, to_event};
 use crate::ops::{Error, Result, executable, identity, inbox, plan, start};
 use crate::place::job::{Happening, Stop};
 use crate::place::log::CAP;
@@ -50,15 +50,16 @@ pub fn live(agent: &mut Agent) {
     }
 }
 
-type End = (RunState, Option<String>);
+pub(super) type End = (RunState, Option<String>);
 
-/// Whether what git runs or trusts has changed is a warning for later; no run ends by it.
-pub(super) fn note_git(found: crate::ops::Result<Vec<String>>) {
-    match found {
+/// Whether what git runs or trusts has changed is a warning for later; no run ends by it. What has.
+pub(super) fn note_git(found: crate::ops::Result<Vec<String>>) -> Vec<String> {
+    match &found {
         Ok(changed) if changed.is_empty() => {}
-        Ok(changed) => say(&format!("warning: {}", executable::words(&changed))),
+        Ok(changed) => say(&format!("warning: {}", executable::words(changed))),
         Err(e) => say(&format!("warning: what git runs here could not be compared: {}", e.words())),
     }
+    found.unwrap_or_default()
 }
 
 fn run(agent: &mut Agent) -> Result<End> {
@@ -67,6 +68,9 @@ fn run(agent: &mut Agent) -> Result<End> {
     loop {
         // What was asked before is answered, or of no use any more.
         agent.record.question = None;
+        if let Some(end) = agent.record.proven.clone() {
+            return tests::after(agent, end);
+        }
         let tips = match slots::parents(agent)? {
             Turn::Yes(tips) => tips,
             Turn::Stopped => return Ok((RunState::Stopped, None)),
@@ -85,9 +89,11 @@ fn run(agent: &mut Agent) -> Result<End> {
             }
             return Ok(end);
         }
-        note_git(executable::begin(&agent.ctx, Some(&agent.reg.id)));
+        let before = note_git(executable::begin(&agent.ctx, Some(&agent.reg.id)));
         let done = attempt::run(agent);
-        note_git(executable::end(&agent.ctx));
+        let changed = note_git(executable::end(&agent.ctx)).into_iter().filter(|c| !before.contains(c));
+        agent.record.git_changed.extend(changed);
+        agent.record.git_changed.dedup();
         let done = done?;
         // What it has cost, and that its assistant is held, is known before the next one may start.
         agent.publish();
@@ -102,7 +108,7 @@ fn run(agent: &mut Agent) -> Result<End> {
         }
         drop(permit);
         match done {
-            attempt::Done::Final(state, reason) => return Ok((state, reason)),
+            attempt::Done::Final(state, reason) => return tests::after(agent, Proven { state, reason }),
             attempt::Done::Again => {}
             attempt::Done::RateLimited(_) => {
                 // Its attempt is not counted; everyone with this assistant waits.
@@ -175,7 +181,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
                     say(&format!("left out: {}: {}", l.path.display(), l.reason));
                 }
             }
-            Step::Worktree(_) => {}
+            Step::Worktree(_) | Step::Waits(_) | Step::Tests => {}
         }
     }
     identity::lock_worktree(&agent.ctx, &agent.reg)?;
@@ -190,7 +196,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         scripts: &agent.plan.scripts,
         cwd: &entry.path,
         env,
-        values: attempt::values(agent, &entry.path),
+        values: attempt::values(agent, &entry),
         env_allow: &agent.plan.env_allow,
         token: &agent.address.token,
         grace: agent.plan.grace(),
@@ -198,6 +204,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
         limit_of: ("setup", "agents.setupTime"),
         log: &log,
         log_cap: CAP,
+        also: None,
     };
     let mut stopped = false;
     let outcome = setup.run(&agent.signals, &mut |h| {

@@ -18,6 +18,7 @@ pub mod leftovers;
 pub mod life;
 pub mod notify;
 pub mod slots;
+pub mod tests;
 pub mod watch;
 
 use crate::git::state::{Registration, State};

@@ -10,8 +10,10 @@
 )]
 
 mod adopt;
+mod assistants;
 mod clean;
 mod cli;
+mod completion;
 mod create;
 mod doctor;
 mod errors;
@@ -19,6 +21,7 @@ mod expire;
 mod faults;
 mod hook_managers;
 mod hooks;
+mod init;
 mod kill;
 mod land;
 mod land_kill;
@@ -39,10 +42,13 @@ mod reasons;
 mod removal_table;
 mod remove;
 mod report;
+mod report_facts;
+mod report_formats;
 mod restore;
 mod run_env;
 mod run_json;
 mod run_logs;
+mod skills;
 mod state;
 mod streams;
 mod supervise;
@@ -54,3 +60,4 @@ mod sync;
 mod sync_kill;
 mod talk;
 mod trust;
+mod verdicts;

@@ -50,7 +50,8 @@ pub fn sit_down(
     let approved = plan::approved(ctx, &loaded.project)?;
     let path = a.path().map(std::path::Path::to_owned).unwrap_or_default();
     let wanted = assistant.map(str::to_owned).or_else(|| a.assistant().map(str::to_owned));
-    let plan = plan::run_plan(ctx, &loaded, &approved, path, wanted.as_deref())?;
+    let mut plan = plan::run_plan(ctx, &loaded, &approved, path, wanted.as_deref())?;
+    plan.test = plan::TestPlan::of(&loaded, &approved, a.task.test.as_deref());
     if a.run.is_alive()? {
         if !yes && s.ui.ask(&format!("'{name}' is running; end that and sit down?")) != Some(true) {
             return Err(CliError::refused(

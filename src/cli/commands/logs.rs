@@ -28,17 +28,20 @@ pub struct Args {
     #[arg(short = 'n', value_name = "N")]
     lines: Option<usize>,
     /// Only what is younger than T (a duration, or RFC 3339)
-    #[arg(long, value_name = "T", conflicts_with_all = ["raw", "setup", "supervisor"])]
+    #[arg(long, value_name = "T", conflicts_with_all = ["raw", "setup", "test", "supervisor"])]
     since: Option<String>,
     /// Those of batch N
     #[arg(long, value_name = "N")]
     batch: Option<u64>,
     /// What it printed, byte for byte
-    #[arg(long, conflicts_with_all = ["setup", "supervisor"])]
+    #[arg(long, conflicts_with_all = ["setup", "test", "supervisor"])]
     raw: bool,
     /// Of the setup commands
-    #[arg(long, conflicts_with = "supervisor")]
+    #[arg(long, conflicts_with_all = ["test", "supervisor"])]
     setup: bool,
+    /// Of the tests: on its tip, and on the commit it is compared with
+    #[arg(long, conflicts_with = "supervisor")]
+    test: bool,
     /// Of the supervisor
     #[arg(long)]
     supervisor: bool,
@@ -57,7 +60,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let agents: Vec<&Agent> = names.iter().filter_map(|n| inv.find(n)).collect();
     let since = args.since.as_deref().map(since).transpose()?;
-    if args.raw || args.setup || args.supervisor {
+    if args.raw || args.setup || args.test || args.supervisor {
         return plain(s, args, &inv, &agents);
     }
     for a in &agents {
@@ -201,6 +204,8 @@ fn noted(e: &Event) -> Option<Logged> {
 fn plain(s: &Session, args: &Args, inv: &Inventory, agents: &[&Agent]) -> Result<i32, CliError> {
     let file = if args.setup {
         "setup.log"
+    } else if args.test {
+        "test.log"
     } else if args.supervisor {
         "supervisor.log"
     } else {

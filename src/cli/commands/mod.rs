@@ -8,6 +8,7 @@ pub mod demo;
 pub mod doctor;
 pub mod exec;
 pub mod hooks;
+pub mod init;
 pub mod land;
 pub mod logs;
 pub mod new;
@@ -22,6 +23,7 @@ pub mod run;
 pub mod send;
 pub mod shell_init;
 pub mod show;
+pub mod skills;
 pub mod status;
 pub mod stop;
 pub mod sync;
@@ -87,6 +89,12 @@ pub fn finish(s: &Session, json: bool, results: Vec<Outcome>, hints: &[String]) 
     Ok(code)
 }
 
+/// The commands with an answer in JSON.
+pub const SCHEMAS: &[&str] = &[
+    "adopt", "check", "clean", "doctor", "hooks", "land", "new", "overlap", "push", "report", "restore", "retry", "rm",
+    "send", "show", "status", "stop", "sync",
+];
+
 /// The JSON schema of a command's answer.
 pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
     let schema = match command {
@@ -96,7 +104,7 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
         "report" => schemars::schema_for!(crate::ops::report::Report),
-        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "sync" => {
+        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "skills" | "sync" => {
             schemars::schema_for!(Results)
         }
         other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),

@@ -6,7 +6,7 @@ use crate::cli::error::{CliError, code};
 use crate::config::{ApprovedPlan, Flags};
 use crate::git::command::Call;
 use crate::git::status::{self, Place};
-use crate::git::worktree::Entry;
+use crate::git::worktree::{Entry, Link};
 use crate::model::agent::Origin;
 use crate::ops::commands::Commands;
 use crate::ops::create::{self, Planned, Step};
@@ -18,13 +18,15 @@ use crate::ops::unfinished::{self, Since};
 use crate::ops::{Context, base, plan, repair};
 use crate::place::job::Happening;
 use crate::runtime::signals::{Signals, Wake};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Make one environment: branch, worktree, files taken along, setup; no assistant yet
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "The branch is exactly NAME. Standard output is one line, the directory.")]
 pub struct Args {
     /// The branch, and the agent's name
+    #[arg(required_unless_present = "hook", default_value = "", hide_default_value = true)]
     name: String,
     /// Start from REV ('@': the current branch)
     #[arg(long, value_name = "REV")]
@@ -50,11 +52,58 @@ pub struct Args {
     /// Allow it inside an agent
     #[arg(long)]
     nested: bool,
+    /// Speak the protocol of ASSISTANT's hook that makes worktrees (claude), read from standard input
+    #[arg(long, value_name = "ASSISTANT", value_parser = ["claude"], conflicts_with_all = ["name", "json", "attach"])]
+    hook: Option<String>,
 }
 
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
+    if args.hook.is_some() {
+        return hook(s, args);
+    }
     refuse_inside(args.nested, "new")?;
+    make(s, args)
+}
+
+/// What claude asks for instead of making a worktree itself: the answer is the last line of standard output, and any exit
+/// code but 0 means that there is none.
+fn hook(s: &Session, args: &Args) -> Result<i32, CliError> {
+    let mut input = Vec::new();
+    let read = std::io::stdin().lock().take(1 << 20).read_to_end(&mut input);
+    let call: serde_json::Value = read.ok().and_then(|_| serde_json::from_slice(&input).ok()).unwrap_or_default();
+    // Its versions call the name differently; one of them gave a path.
+    let named = ["name", "worktree_name", "worktree_path"].iter().find_map(|k| call[*k].as_str());
+    let named = named.and_then(|n| n.trim_end_matches('/').rsplit('/').next()).filter(|n| !n.is_empty());
+    let cwd = call["cwd"].as_str().map_or_else(|| s.cwd.clone(), PathBuf::from);
+    let here = Session { ui: s.ui.clone(), cwd };
+    let ctx = here.context()?;
+    let inv = Inventory::read(&ctx)?;
+    let name = match named {
+        Some(name) if crate::model::tasks::check_name(name).is_ok() => name.to_owned(),
+        Some(name) => crate::model::tasks::from_title(name, 1),
+        None => format!("claude-{}", crate::runtime::clock::random_hex(4)),
+    };
+    // The same name again means the same worktree.
+    let there = |inv: &Inventory, name: &str| {
+        let entry = inv.find(name).and_then(|a| a.entry.as_ref()).filter(|e| e.link() == Link::Good);
+        entry.map(|e| e.path.clone())
+    };
+    if let Some(path) = there(&inv, &name) {
+        s.ui.out_path(&path)?;
+        return Ok(code::DONE);
+    }
+    let (name, _) = Taken::read(&ctx)?.free_like(&name, "");
+    let made = make(&here, &Args { name: name.clone(), ..args.clone() })?;
+    // Where setup failed, which has been said, the worktree stands all the same.
+    match (made, there(&Inventory::read(&ctx)?, &name)) {
+        (code::DONE, _) => Ok(code::DONE),
+        (code, None) => Ok(code),
+        (_, Some(path)) => s.ui.out_path(&path).map(|()| code::DONE),
+    }
+}
+
+fn make(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
     let loaded = loaded(s, &ctx, &Flags { base: args.base.clone(), ..Flags::default() })?;
     let approved = if args.no_setup { ApprovedPlan::nothing() } else { plan::approved(&ctx, &loaded.project)? };
@@ -149,7 +198,7 @@ fn narrate(s: &Session, step: Step) {
                 s.ui.say(&format!("left out: {} ({})", l.path.display(), l.reason));
             }
         }
-        Step::Worktree(_) => {}
+        Step::Worktree(_) | Step::Waits(_) | Step::Tests => {}
     }
 }
 
@@ -191,6 +240,7 @@ fn setup(
         limit_of: ("setup", "agents.setupTime"),
         log: &log,
         log_cap: crate::place::log::CAP,
+        also: None,
     };
     let mut by = None;
     let outcome = setup.run(signals, &mut |h| {

@@ -188,10 +188,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             s.ui.json(&serde_json::json!({ "version": 1, "kind": "merged", "merged": report.merged }))?;
         }
         if !args.json {
-            s.ui.out(&super::report::text(s, &report))?;
+            s.ui.out(&crate::cli::render::text(&s.ui, &report))?;
         }
         if let Some(file) = &args.output {
-            super::report::write_file(&s.cwd.join(file), &report)?;
+            super::report::write_file(&s.cwd.join(file), &report, None)?;
         }
     }
     Ok(if end.all_succeeded && refused.is_empty() && !breaks { code::DONE } else { code::NO })
@@ -342,9 +342,9 @@ fn read_list(
         };
         before.get(&tasks::digest(&spec.prompt, &base)).cloned()
     };
-    let assistants = match args.assistant.as_deref() {
+    let assistants = match args.assistant.as_ref().or(loaded.settings.assistant.as_ref()) {
         Some(a) => tasks::parse_assistants(a).map_err(CliError::Usage)?,
-        None => loaded.settings.assistant.iter().cloned().collect(),
+        None => Vec::new(),
     };
     let known = Known { taken: &is_taken, started: &started, assistants: &assistants };
     let read = match source {

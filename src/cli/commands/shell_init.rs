@@ -3,9 +3,11 @@
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 
-/// Print the function 'agents' for your shell: 'agents cd NAME' goes there, the rest passes on
+/// Print completion and the function 'agents' for your shell: 'agents cd NAME' goes there, the rest passes on
 #[derive(Debug, clap::Args)]
-#[command(after_help = r#"bash, zsh: eval "$(git agents shell-init bash)". fish: git agents shell-init fish | source"#)]
+#[command(
+    after_help = r#"bash, zsh: eval "$(git agents shell-init bash)", in zsh after compinit. fish: git agents shell-init fish | source"#
+)]
 pub struct Args {
     /// bash, zsh or fish
     #[arg(value_name = "SHELL")]
@@ -19,6 +21,17 @@ enum Shell {
     Fish,
 }
 
+/// Print the completion of your shell alone, as a file of its own
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "bash: completions/git-agents of bash-completion. zsh: _git-agents on fpath. fish: completions/git-agents.fish"
+)]
+pub struct StubArgs {
+    /// bash, zsh or fish
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
 /// A process cannot move its shell
 #[derive(Debug, clap::Args)]
 pub struct CdArgs {
@@ -26,17 +39,18 @@ pub struct CdArgs {
     words: Vec<String>,
 }
 
+/// `builtin`, for zsh's `command` finds programs alone.
 const POSIX: &str = r#"agents() {
     if [ "$1" = cd ]; then
         case "${2-}" in
-            -) command cd - || return ;;
+            -) builtin cd - || return ;;
             '') __agents_dir=$(git rev-parse --path-format=absolute --git-common-dir) || return
                 case "$__agents_dir" in
-                    */.git) command cd -- "${__agents_dir%/.git}" || return ;;
-                    *) command cd -- "$__agents_dir" || return ;;
+                    */.git) builtin cd -- "${__agents_dir%/.git}" || return ;;
+                    *) builtin cd -- "$__agents_dir" || return ;;
                 esac ;;
             *) __agents_dir=$(git agents path "$2") || return
-                command cd -- "$__agents_dir" || return ;;
+                builtin cd -- "$__agents_dir" || return ;;
         esac
     else
         git agents "$@"
@@ -48,13 +62,13 @@ const FISH: &str = r#"function agents
     if test "$argv[1]" = cd
         switch "$argv[2]"
             case -
-                builtin cd -
+                cd -
             case ''
                 set -l dir (git rev-parse --path-format=absolute --git-common-dir); or return
-                builtin cd (string replace -r '/\.git$' '' -- $dir)
+                cd (string replace -r '/\.git$' '' -- $dir)
             case '*'
                 set -l dir (git agents path $argv[2]); or return
-                builtin cd $dir
+                cd $dir
         end
     else
         git agents $argv
@@ -62,12 +76,30 @@ const FISH: &str = r#"function agents
 end
 "#;
 
+impl Shell {
+    /// What calls `git-agents complete`.
+    fn stub(self) -> &'static str {
+        match self {
+            Shell::Bash => include_str!("../stubs/git-agents.bash"),
+            Shell::Zsh => include_str!("../stubs/_git-agents"),
+            Shell::Fish => include_str!("../stubs/git-agents.fish"),
+        }
+    }
+}
+
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
-    s.ui.out(match args.shell {
+    let function = match args.shell {
         Shell::Bash | Shell::Zsh => POSIX,
         Shell::Fish => FISH,
-    })?;
+    };
+    s.ui.out(&format!("{function}\n{}", args.shell.stub()))?;
+    Ok(code::DONE)
+}
+
+/// Prints the stub.
+pub fn stub(s: &Session, args: &StubArgs) -> Result<i32, CliError> {
+    s.ui.out(args.shell.stub())?;
     Ok(code::DONE)
 }
 

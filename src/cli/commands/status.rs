@@ -227,6 +227,18 @@ fn meets(o: &OverlapAnswer) -> Option<String> {
     }
 }
 
+/// What is to be said of its tests: nothing where all is well.
+fn tests(a: &AgentAnswer) -> Option<String> {
+    let t = &a.tests;
+    let logs = || format!("; 'git agents logs --test {}'", a.name.typed());
+    match (t.verdict.as_deref()?, t.newly_failing) {
+        ("pass", _) => None,
+        ("fail", 0) => Some(format!("tests: fail, as on its base{}", logs())),
+        ("fail", n) => Some(format!("tests: {n} newly failing{}", logs())),
+        (word, _) => Some(format!("tests: {word}{}", logs())),
+    }
+}
+
 fn notes(a: &AgentAnswer) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(q) = &a.run.question {
@@ -234,6 +246,7 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
     } else if let Some(r) = &a.run.reason {
         out.push(one_line(r, 300));
     }
+    out.extend(tests(a));
     match a.zombie {
         Some(Zombie::Missing) => {
             out.push("its directory is missing; if it was moved, 'git worktree repair' in it mends that".into())

@@ -15,7 +15,7 @@ use crate::model::text::{safe_path, shell_word};
 use crate::ops::create::Step as Making;
 use crate::ops::overlap::Round;
 use crate::ops::scratch::{self, Scratch};
-use crate::ops::verify::{At as Tree, Check, verify};
+use crate::ops::verify::{At as Tree, Check, Patience, verify};
 use crate::ops::{Context, Error, Loaded, Result, base, endings, naming};
 use crate::place::job::TOKEN;
 use crate::runtime::files;
@@ -49,7 +49,7 @@ pub(super) fn test(
 ) -> Result<Option<End>> {
     let name = &step.name.0;
     tell(Progress::Testing(name));
-    let tested = verify(ctx, check, at, signals, &mut |m| {
+    let tested = verify(ctx, check, at, &Patience::of_a_person(signals), &mut |m| {
         if let Making::Warning(w) = m {
             tell(Progress::Warning(&w));
         }
@@ -127,7 +127,7 @@ impl Landing<'_> {
         }
         let commit =
             || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
-        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit };
+        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit, again: false, log: None };
         test(self.ctx, self.step, check, at, signals, tell)
     }
 

@@ -78,6 +78,18 @@ pub enum Format {
     Lines,
     /// Lines of `{"activity":{"kind":…}}`, and text for people between them.
     Scripted,
+    /// The events of `codex exec --json`.
+    Codex,
+    /// The events of `gemini -o stream-json`.
+    Gemini,
+    /// The events of `claude --output-format stream-json`, which others follow.
+    Claude,
+    /// The events of `opencode run --format json`.
+    Opencode,
+    /// The events of `copilot --output-format json`.
+    Copilot,
+    /// The events of `goose run --output-format stream-json`.
+    Goose,
 }
 
 /// The longest line that is kept as one, in bytes.
@@ -85,15 +97,26 @@ const LINE: usize = 4 << 10;
 /// The longest message.
 const MESSAGE: usize = 64 << 10;
 
-/// The meaning of one line (without its end); `None` for a line with nothing to see in it.
-pub fn read_line(format: Format, line: &[u8]) -> Option<Activity> {
-    match format {
-        Format::Lines => plain(line),
-        Format::Scripted => event(line).or_else(|| plain(line)),
+impl Format {
+    /// Whether an event is one line, with a whole file in it now and then.
+    pub fn has_events(self) -> bool {
+        self != Format::Lines
+    }
+
+    /// Whether each start that comes as far as a session says so, a resumed one too.
+    pub fn names_session(self) -> bool {
+        matches!(self, Format::Codex | Format::Gemini | Format::Claude | Format::Opencode)
     }
 }
 
-fn plain(line: &[u8]) -> Option<Activity> {
+/// The meaning of one line (without its end); `None` for a line with nothing to see in it.
+pub(super) fn read_line(format: Format, line: &[u8]) -> Option<Activity> {
+    let event = if format == Format::Scripted { event(line) } else { None };
+    event.or_else(|| plain(line))
+}
+
+/// A line for people.
+pub(super) fn plain(line: &[u8]) -> Option<Activity> {
     // A flood without a newline is looked at no further than it is kept.
     let text = safe_line(&line[..line.len().min(4 * LINE)]);
     let text = text.trim();
@@ -105,9 +128,9 @@ fn plain(line: &[u8]) -> Option<Activity> {
 }
 
 /// Clients that never give up print these lines for ever; taken for progress, they would never be seen to stall.
-fn is_retrying(line: &str) -> bool {
+pub(super) fn is_retrying(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
-    ["reconnecting", "retrying in ", "retrying after "].iter().any(|noise| line.contains(noise))
+    ["reconnecting", "retrying in ", "retrying after ", "retrying with "].iter().any(|noise| line.contains(noise))
 }
 
 fn event(line: &[u8]) -> Option<Activity> {

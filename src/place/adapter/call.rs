@@ -32,6 +32,8 @@ pub struct CallInput<'a> {
     pub session: Option<&'a str>,
     /// Go on with the session, where the row can.
     pub resume: bool,
+    /// US dollars this start may cost.
+    pub cost_usd: Option<f64>,
     /// The agent's values for templates: name, branch, worktree and so on.
     pub values: &'a BTreeMap<&'static str, String>,
     /// This binary.
@@ -84,6 +86,9 @@ pub fn call(row: &Adapter, input: &CallInput<'_>, render: &Render<'_>) -> Result
             let resume = input.resume && row.can_resume();
             let mut pieces: Vec<&String> = if resume { &row.resume } else { program }.iter().collect();
             make.add_flags(&mut pieces)?;
+            if input.cost_usd.is_some() {
+                pieces.extend(&row.budget);
+            }
             match &row.session {
                 SessionBy::Chosen(args) if !resume => pieces.extend(args),
                 _ => {}
@@ -112,6 +117,10 @@ pub fn interactive(row: &Adapter, input: &CallInput<'_>, render: &Render<'_>) ->
     }
     let make = Maker::new(row, input, render)?;
     let mut pieces: Vec<&String> = row.interactive.iter().collect();
+    if input.session.is_none() && pieces.iter().any(|p| mentions(p, "session")) {
+        // Where there is nothing to go on with, it begins.
+        pieces.truncate(1);
+    }
     make.add_flags(&mut pieces)?;
     pieces.extend(&row.args);
     Ok(Call { argv: make.render_all(&pieces)?, env: make.env()?, stdin: StdinBy::Null })
@@ -133,6 +142,7 @@ impl<'a> Maker<'a> {
         values.insert("prompt", input.prompt.to_owned());
         values.insert("model", input.model.unwrap_or_default().to_owned());
         values.insert("session", input.session.unwrap_or_default().to_owned());
+        values.insert("cost", input.cost_usd.map(|c| format!("{c:.4}")).unwrap_or_default());
         values.insert("permission", permission(input.permission).to_owned());
         for (key, path) in [("prompt_file", input.prompt_file), ("exe", input.self_exe)] {
             match path.to_str() {
@@ -291,6 +301,7 @@ mod tests {
                 permission: Permission::Edit,
                 session: None,
                 resume: false,
+                cost_usd: None,
                 values: &self.values,
                 self_exe: Path::new("/bin/git-agents"),
             }
@@ -379,6 +390,7 @@ mod tests {
         row.session = SessionBy::Chosen(flags(&["--id={{ session }}"]));
         row.resume = flags(&["f", "resume", "{{ session }}"]);
         row.interactive = flags(&["f", "{{ session }}"]);
+        row.budget = flags(&["--max", "{{ cost }}"]);
         let g = Given::new();
         let input = CallInput { model: Some("m1"), permission: Permission::Full, session: Some("s1"), ..g.input("do") };
         let fresh = call(&row, &input, &render).unwrap();
@@ -387,6 +399,10 @@ mod tests {
         assert_eq!(words(&again), ["f", "resume", "s1", "--yes", "--model", "m1", "--extra", "do"]);
         let seat = interactive(&row, &CallInput { model: None, ..input.clone() }, &render).unwrap();
         assert_eq!(words(&seat), ["f", "s1", "--yes", "--extra"]);
+        let seat = interactive(&row, &CallInput { model: None, session: None, ..input.clone() }, &render).unwrap();
+        assert_eq!(words(&seat), ["f", "--yes", "--extra"], "nothing to go on with");
+        let budget = call(&row, &CallInput { cost_usd: Some(0.5), ..input.clone() }, &render).unwrap();
+        assert_eq!(words(&budget)[5..7], ["--max", "0.5000"]);
         let none = CallInput { session: None, resume: true, ..input };
         assert!(matches!(call(&row, &none, &render), Err(Error::NoSession { .. })));
 

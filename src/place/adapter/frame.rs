@@ -32,7 +32,8 @@ pub fn frame(task: &str, info: &FrameInfo) -> String {
          You are in the git worktree {} on the branch {}, which was made from {} for this task alone. \
          Work only in this directory and on this branch. Implement the task, add or adapt tests, run them, and \
          commit your work with clear messages. Never merge, push, rebase, switch branches or touch the stash: it is \
-         shared with others, and integrating is not your part.\n",
+         shared with others, and integrating is not your part. Nobody reads along: if you cannot go on without an \
+         answer, end with a message whose last line is `{ASKS} your question`.\n",
         quoted_path(&info.worktree),
         quoted(&info.branch),
         quoted(&info.base),
@@ -53,6 +54,16 @@ pub fn frame(task: &str, info: &FrameInfo) -> String {
         out.push_str("\nBefore you edit a file, `git agents check PATH` tells whether somebody else is changing it.\n");
     }
     out
+}
+
+/// How the last line of a message begins that asks a person. No assistant has a word of its own for it that all know.
+const ASKS: &str = "NEEDS-INPUT:";
+
+/// What an assistant asks a person with this message.
+pub(super) fn question(message: &str) -> Option<String> {
+    let last = message.lines().rev().map(|l| l.trim().trim_matches(['*', '`'])).find(|l| !l.is_empty())?;
+    let question = last.strip_prefix(ASKS)?.trim().trim_end_matches(['*', '`']);
+    (!question.is_empty()).then(|| question.to_owned())
 }
 
 /// As code: a name that looks like an instruction stays a name.
@@ -85,6 +96,15 @@ mod tests {
         assert!(prompt.contains("`/w/csv`") && prompt.contains("`agents/csv`") && prompt.contains("`main`"));
         assert!(prompt.contains("- `src/a.rs`\n- `src/b.rs`\n"));
         assert!(!prompt.contains("secret-plan"));
+    }
+
+    #[test]
+    fn a_message_that_ends_with_a_question_asks_and_the_frame_itself_does_not() {
+        assert_eq!(question("Two ways.\n\n**NEEDS-INPUT: A or B?**\n").as_deref(), Some("A or B?"));
+        assert_eq!(question("NEEDS-INPUT: A?\nI take A."), None);
+        assert_eq!(question("NEEDS-INPUT:"), None);
+        let whole = frame("t", &info(vec![]));
+        assert!(whole.contains("NEEDS-INPUT:") && whole.lines().all(|l| question(l).is_none()), "{whole}");
     }
 
     #[test]

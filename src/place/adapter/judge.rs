@@ -42,7 +42,10 @@ pub fn judge(adapter: &Adapter, facts: &Facts) -> (RunState, Option<String>) {
         Facts { exit_code: Some(127), finished: None, .. } => {
             failed(format!("{name} exited with 127: a command was not found"))
         }
-        Facts { exit_code: Some(n), .. } if n != 0 => failed(format!("{name} exited with {n}")),
+        Facts { exit_code: Some(n), .. } if n != 0 => {
+            let meaning = adapter.exits.iter().find(|(code, _)| *code == n).map(|(_, words)| format!(": {words}"));
+            failed(format!("{name} exited with {n}{}", meaning.unwrap_or_default()))
+        }
         Facts { finished: Some(false), .. } => failed(format!("{name} reported that it did not succeed")),
         Facts { finished: None, .. } if adapter.verdict == VerdictBy::Event => {
             failed(format!("{name} ended without reporting a result"))

@@ -1,6 +1,6 @@
 //! How each assistant is called and understood: a row of a table, never a branch in the code that runs it.
 //!
-//! A row says how to build the command ([`call`]), what a line of its output means ([`read_line`]) and which of its
+//! A row says how to build the command ([`call`]), what a line of its output means ([`Reader`]) and which of its
 //! signs is believed at the end ([`judge`]). Everything here is a pure function over values: no process is started
 //! and no file read, but by [`scripted`], which *is* an assistant. Templates are rendered by whoever calls.
 
@@ -8,12 +8,16 @@ mod activity;
 mod call;
 mod frame;
 mod judge;
+mod read;
 pub mod scripted;
+mod table;
 
-pub use activity::{Activity, Format, read_line};
+pub use activity::{Activity, Format};
 pub use call::{Call, CallInput, Render, StdinBy, call, interactive};
 pub use frame::{FrameInfo, frame};
 pub use judge::{Facts, VerdictBy, judge};
+pub use read::Reader;
+pub use table::{BUILT_IN, built_in};
 
 use std::collections::BTreeMap;
 
@@ -177,6 +181,45 @@ pub struct Adapter {
     pub args: Vec<String>,
     /// Further variables; the values are templates.
     pub env: BTreeMap<String, String>,
+    /// The arguments for the most it may cost, where it keeps to that by itself; `{{ cost }}`.
+    #[serde(default)]
+    pub budget: Vec<String>,
+    /// What its exit codes mean.
+    #[serde(default)]
+    pub exits: Vec<(i32, String)>,
+    /// It hides the user's git settings from git, so it is told in its environment whose commits it makes.
+    #[serde(default)]
+    pub hides_settings: bool,
+    /// The tokens it reports are those of its whole session, not of this start.
+    #[serde(default)]
+    pub usage_of_session: bool,
+    /// How to see before the start that it is there and can work.
+    #[serde(default)]
+    pub needs: Needs,
+}
+
+/// What is looked at before anything starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Needs {
+    /// The command that installs it.
+    pub install: String,
+    /// Arguments whose output names the flags it takes.
+    pub help: Vec<Vec<String>>,
+    /// Signs of a log-in; none known = not asked.
+    pub login: Option<Login>,
+}
+
+/// Signs of a log-in. Where there is none of them it is certain that the assistant cannot work.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Login {
+    /// Variables, one of which is set.
+    pub env: Vec<String>,
+    /// Files below the home directory, one of which exists; after `:` a word that must be in it.
+    pub files: Vec<String>,
+    /// Arguments with which it says by its exit code whether it is logged in.
+    pub status: Vec<String>,
+    /// What to do.
+    pub hint: String,
 }
 
 /// What `[assistants.NAME]` sets: a command of the user's own, or more for a row of the table.
@@ -188,25 +231,6 @@ pub struct Custom {
     pub args: Vec<String>,
     /// Further variables, templates.
     pub env: BTreeMap<String, String>,
-}
-
-/// The names in the table.
-pub const BUILT_IN: &[&str] = &["scripted"];
-
-/// A row of the table as it is.
-pub fn built_in(name: &str) -> Option<Adapter> {
-    let pieces = |pieces: &[&str]| pieces.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
-    match name {
-        "scripted" => Some(Adapter {
-            prompt: PromptBy::File,
-            session: SessionBy::Reported,
-            resume: pieces(&["{{ exe }}", "scripted-assistant", "{{ prompt_file }}"]),
-            output: Format::Scripted,
-            verdict: VerdictBy::Event,
-            ..Adapter::plain(name, Program::Argv(pieces(&["{{ exe }}", "scripted-assistant", "{{ prompt_file }}"])))
-        }),
-        _ => None,
-    }
 }
 
 /// The assistant called `name`: from the table, from the user's settings, or both.
@@ -253,6 +277,11 @@ impl Adapter {
             verdict: VerdictBy::ExitCode,
             args: Vec::new(),
             env: BTreeMap::new(),
+            budget: Vec::new(),
+            exits: Vec::new(),
+            hides_settings: false,
+            usage_of_session: false,
+            needs: Needs::default(),
         }
     }
 
@@ -296,7 +325,8 @@ mod tests {
     #[test]
     fn an_unknown_name_is_told_what_there_is() {
         let e = resolve("clade", &customs("mine", Custom::default())).unwrap_err();
-        assert_eq!(e.to_string(), "'clade' is not an assistant; there are 'mine', 'scripted'");
+        assert!(e.to_string().starts_with("'clade' is not an assistant; there are 'aider', "), "{e}");
+        assert!(e.to_string().contains("'mine', 'opencode'"), "{e}");
     }
 
     #[test]

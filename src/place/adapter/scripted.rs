@@ -333,7 +333,7 @@ fn unescape(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::adapter::{Format, read_line};
+    use crate::place::adapter::{Format, Reader};
 
     fn play(script: &str) -> (tempfile::TempDir, i32, Vec<Activity>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
@@ -344,7 +344,8 @@ mod tests {
     fn play_in(dir: &Path, script: &str) -> (i32, Vec<Activity>, Vec<u8>) {
         let mut out = Vec::new();
         let code = run(script, dir, &mut out);
-        let seen = out.split(|b| *b == b'\n').filter_map(|l| read_line(Format::Scripted, l)).collect();
+        let mut reader = Reader::new(Format::Scripted);
+        let seen = out.split(|b| *b == b'\n').flat_map(|l| reader.line(l)).collect();
         (code, seen, out)
     }
 

@@ -6,6 +6,7 @@ pub mod env;
 pub mod hostile;
 pub mod invariants;
 pub mod kill;
+pub mod model;
 pub mod out;
 pub mod processes;
 pub mod repo;

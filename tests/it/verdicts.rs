@@ -1,0 +1,295 @@
+//! Whether a branch passes, beside the commit it started from: asked once of each, in a place where nobody works.
+
+use crate::support::{Env, Repo, repo_invariants};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+fn counter(env: &Env) -> PathBuf {
+    env.root().join("runs")
+}
+
+/// What was tested: a line a run, the files that mattered.
+fn runs(env: &Env) -> Vec<String> {
+    std::fs::read_to_string(counter(env)).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+/// A command that notes each run (`base` where `mark` is no file of the tree) and then is `script`.
+fn counted(env: &Env, script: &str) -> String {
+    format!("echo $(cat mark 2>/dev/null || echo base) >>'{}'; {script}", counter(env).display())
+}
+
+/// `test NAME ... FAILED` for each line of the file `failing`, as cargo says it.
+const CARGO: &str =
+    "if test -s failing; then sed 's/.*/test & ... FAILED/' failing; exit 101; fi; echo 'test all ... ok'";
+
+/// What is asked of all that ended: nothing of a test lies about.
+#[track_caller]
+fn nothing_is_left(repo: &Repo<'_>) {
+    repo_invariants(repo);
+    assert_eq!(repo.status()["unmanaged"], json!([]));
+    let scratch = repo.common_dir().join("agents/scratch");
+    assert_eq!(std::fs::read_dir(scratch).map_or(0, Iterator::count), 0);
+}
+
+fn tests(repo: &Repo<'_>, name: &str) -> Value {
+    repo.reported(name)["tests"].clone()
+}
+
+/// A test that waits until the file `open` is there, and a run that is in the middle of it.
+fn in_the_middle(env: &Env, repo: &Repo<'_>) -> (PathBuf, String) {
+    let gate = env.root().join("open");
+    let test = counted(env, &format!("while ! test -e '{}'; do sleep 0.02; done", gate.display()));
+    repo.start(&[("one", "WRITE: mark: one\nCOMMIT: c")], &["--test", &test]);
+    env.until("the test runs", || !runs(env).is_empty());
+    assert_eq!(repo.state("one"), "verifying");
+    (gate, test)
+}
+
+#[test]
+fn a_kill_in_the_middle_of_the_tests_costs_the_tests_and_not_the_work() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (gate, _) = in_the_middle(&env, &repo);
+    assert_eq!(repo.status_of("one")["tests"]["state"], "running");
+    let tip = repo.git(&["rev-parse", "agents/one"]);
+    let (supervisor, assistant) = repo.pids("one");
+    assert_eq!(assistant, None);
+    kill(Pid::from_raw(supervisor), Signal::SIGKILL).unwrap();
+    repo.becomes("one", "dead");
+    assert_eq!(repo.reported("one")["verdict"], "failed");
+    std::fs::write(&gate, "").unwrap();
+    repo.agents(&["retry", "one"]).ok();
+    assert_eq!(repo.settles("one"), "succeeded");
+    assert_eq!(runs(&env), ["one", "one", "base"]);
+    let status = repo.status_of("one");
+    assert_eq!((&status["run"]["attempt"], &status["tip"]), (&json!(1), &json!(tip)));
+    assert_eq!((&repo.reported("one")["verdict"], &tests(&repo, "one")["now"]), (&json!("ready"), &json!("pass")));
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn stop_ends_the_tests_with_all_they_started_and_retry_runs_only_them() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (gate, _) = in_the_middle(&env, &repo);
+    repo.agents(&["stop", "one"]).ok();
+    assert_eq!(repo.settles("one"), "stopped");
+    assert_eq!(repo.reason("one"), "while its tests ran; 'git agents retry' runs only them");
+    assert_eq!(env.processes(), []);
+    nothing_is_left(&repo);
+    std::fs::write(&gate, "").unwrap();
+    repo.agents(&["retry", "one"]).ok();
+    assert_eq!(repo.settles("one"), "succeeded");
+    assert_eq!(
+        (runs(&env), &repo.status_of("one")["run"]["attempt"]),
+        (vec!["one".into(), "one".into(), "base".into()], &json!(1))
+    );
+}
+
+#[test]
+fn a_message_is_not_kept_waiting_by_tests_of_what_it_changes() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (gate, _) = in_the_middle(&env, &repo);
+    repo.agents(&["send", "one", "WRITE: mark: two\nCOMMIT: d"]).ok();
+    env.until("the new tip is tested", || runs(&env).len() == 2);
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(repo.settles("one"), "succeeded");
+    assert_eq!(runs(&env), ["one", "two", "base"]);
+    let tree = repo.git(&["rev-parse", "agents/one^{tree}"]);
+    assert_eq!(tests(&repo, "one")["tree"], tree);
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn tests_give_back_the_slot_of_the_run_and_wait_for_one_of_their_own() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.set("agents.parallel", "1");
+    repo.set("agents.tests", "1");
+    let (busy, gate) = (env.root().join("busy"), env.root().join("open"));
+    let (busy, gate) = (busy.display(), gate.display());
+    // Two at once would be seen.
+    let test = counted(
+        &env,
+        &format!("mkdir '{busy}' || exit 9; while ! test -e '{gate}'; do sleep 0.02; done; rmdir '{busy}'"),
+    );
+    let task = |n: &str| format!("WRITE: mark: {n}\nCOMMIT: c");
+    let (a, b, c) = (task("a"), task("b"), task("c"));
+    repo.start(&[("a", &a), ("b", &b), ("c", &c)], &["--test", &test]);
+    for name in ["a", "b", "c"] {
+        repo.reaches(name, "verifying");
+    }
+    env.until("one tests, two wait", || {
+        let states: Vec<String> = ["a", "b", "c"].map(|n| repo.status_of(n)["tests"]["state"].to_string()).into();
+        states.iter().filter(|s| *s == "\"queued\"").count() == 2
+    });
+    assert_eq!(runs(&env).len(), 1);
+    std::fs::write(env.root().join("open"), "").unwrap();
+    for name in ["a", "b", "c"] {
+        assert_eq!(repo.settles(name), "succeeded");
+        assert_eq!(tests(&repo, name)["now"], "pass", "{}", tests(&repo, name));
+    }
+    let mut ran = runs(&env);
+    ran.sort();
+    assert_eq!(ran, ["a", "b", "base", "c"]);
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn a_test_that_passes_when_asked_again_is_flaky_and_keeps_nobody_from_landing() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let once = |what: &str| {
+        let seen = env.root().join(format!("seen-{what}"));
+        format!("if test -e mark && ! test -e '{0}'; then touch '{0}';", seen.display())
+    };
+    let named = counted(&env, &format!("{} echo 'test a::shaky ... FAILED'; exit 101; fi", once("named")));
+    repo.run(&[("named", "WRITE: mark: named\nCOMMIT: c")], &["-q", "--test", &named]).ok();
+    assert_eq!(runs(&env), ["named", "named", "base"]);
+    let a = repo.reported("named");
+    assert_eq!(
+        (&a["verdict"], &a["tests"]["now"], &a["tests"]["flaky"]),
+        (&json!("ready"), &json!("flaky"), &json!(["a::shaky"]))
+    );
+    assert_eq!(repo.status_of("named")["tests"]["verdict"], "flaky");
+    let bare = counted(&env, &format!("{} exit 1; fi", once("bare")));
+    let out = repo.run(&[("bare", "WRITE: mark: bare\nCOMMIT: c")], &["--test", &bare]).ok();
+    assert!(out.stdout.contains("flaky: failed once, passed when asked again"), "{out}");
+    assert_eq!(tests(&repo, "bare")["method"], "exit-code");
+    // What is known of a tree counts for the merged result too.
+    let merged = repo.agents(&["report", "--merged", "--json"]).ok().json()["merged"]["tests"].clone();
+    assert_eq!((&merged["passed"], &merged["reused"]), (&json!(true), &json!(true)));
+}
+
+#[test]
+fn junit_files_name_tests_and_those_that_were_there_before_do_not() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("reports/old.xml", "<testcase classname='old' name='was'><failure/></testcase>");
+    repo.write(".gitignore", "reports/new*\n");
+    repo.git(&["add", "-f", "."]);
+    repo.git(&["commit", "-qm", "a report is committed"]);
+    let hostile = "<!DOCTYPE x [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><t><testcase classname=\"a.B\" name=\"&e; \u{1b}[31mred\u{202e}\"><failure>x</failure></testcase>";
+    std::fs::write(env.root().join("hostile.xml"), hostile).unwrap();
+    let secret = env.root().join("secret.xml");
+    std::fs::write(&secret, "<testcase name='secret'><failure/></testcase>").unwrap();
+    repo.write(
+        ".git-agents.toml",
+        format!(
+            "[test]\ncommand = \"\"\"if test -e mark; then cp '{}' reports/new.xml; ln -s '{}' reports/new-link.xml; mkfifo reports/new-pipe.xml; echo 'test by::output ... FAILED'; exit 1; fi\"\"\"\njunit = 'reports/**/*.xml'\n",
+            env.root().join("hostile.xml").display(),
+            secret.display()
+        ),
+    );
+    repo.agents(&["trust", "--yes"]).ok();
+    let out = repo.run(&[("one", "WRITE: mark: one\nCOMMIT: c")], &[]).ok();
+    let t = tests(&repo, "one");
+    assert_eq!(t["newly_failing"], json!(["a.B &e; \u{1b}[31mred\u{202e}"]), "{t}");
+    assert!(!out.stdout.contains(['\u{1b}', '\u{202e}']), "{out}");
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn what_a_test_leaves_is_not_in_anybodys_way() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.run(&[("one", "WRITE: mark: one\nCOMMIT: c")], &["-q", "--test", "mkdir -p out && echo x >out/left.txt"]).ok();
+    let one = repo.reported("one");
+    assert_eq!((&one["verdict"], &one["left_over"]), (&json!("ready"), &json!([])));
+    assert_eq!(one["tests"]["left_behind"], json!(["out/left.txt"]));
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn a_command_that_never_ends_is_ended_and_a_setup_that_fails_is_said() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write(".git-agents.toml", "[test]\ncommand = 'test ! -e mark || sleep 1000'\ntimeout = '1s'\n");
+    repo.agents(&["trust", "--yes"]).ok();
+    repo.run(&[("one", "WRITE: mark: one\nCOMMIT: c")], &["-q"]).ok();
+    let one = repo.reported("one");
+    assert_eq!((&one["verdict"], &one["tests"]["now"]), (&json!("look"), &json!("fail")));
+    assert!(one["reasons"][0].as_str().unwrap().contains("a test may take 1s"), "{one}");
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn what_was_broken_before_is_no_reason_and_what_is_broken_now_has_a_name() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("failing", "old::a\nold::b\n");
+    repo.git(&["add", "failing"]);
+    repo.git(&["commit", "-qm", "broken"]);
+    let test = counted(&env, CARGO);
+    let tasks = [
+        ("worse", "WRITE: mark: worse\nWRITE: failing: old::b\\nnew::c\\nnew::d\nCOMMIT: c"),
+        ("better", "WRITE: mark: better\nWRITE: failing: old::a\nCOMMIT: b"),
+        ("same", "WRITE: mark: same\nCOMMIT: s"),
+    ];
+    let out = repo.run(&tasks, &["--test", &test]).ok();
+    // The base once, and each of them twice: a failure is asked again.
+    let mut ran = runs(&env);
+    ran.sort();
+    assert_eq!(ran, ["base", "base", "better", "better", "same", "same", "worse", "worse"]);
+    let worse = repo.reported("worse");
+    assert_eq!(worse["verdict"], "look");
+    assert_eq!(worse["reasons"], json!(["breaks 2 tests: new::c, new::d"]));
+    let t = &worse["tests"];
+    assert_eq!(
+        [&t["now"], &t["baseline"], &t["method"], &t["newly_failing"], &t["still_failing"], &t["fixed"], &t["flaky"]],
+        [
+            &json!("fail"),
+            &json!("fail"),
+            &json!("names"),
+            &json!(["new::c", "new::d"]),
+            &json!(["old::b"]),
+            &json!(["old::a"]),
+            &json!([])
+        ],
+    );
+    assert_eq!(t["command"], test);
+    let tree = repo.git(&["rev-parse", "agents/worse^{tree}"]);
+    assert_eq!(t["tree"], tree);
+    assert!(repo.git(&["notes", "--ref=agents-tests", "show", &tree]).contains("new::c"));
+    let better = repo.reported("better");
+    assert_eq!((&better["verdict"], &better["reasons"]), (&json!("ready"), &json!([])));
+    assert_eq!((&better["tests"]["fixed"], &better["tests"]["newly_failing"]), (&json!(["old::b"]), &json!([])));
+    let same = repo.reported("same");
+    assert_eq!((&same["verdict"], &same["tests"]["now"]), (&json!("ready"), &json!("fail")));
+    for words in ["tests: 2 newly failing (", ", by name): new::c, new::d; 1 still failing: old::b; 1 fixed: old::a\n"]
+    {
+        assert!(out.stdout.contains(words), "{words}\n{out}");
+    }
+    let s = repo.status_of("worse");
+    assert_eq!(s["tests"], json!({ "state": "done", "verdict": "fail", "newly_failing": 2, "tree": tree }));
+    assert_eq!(s["run"]["state"], "succeeded");
+    let status = repo.agents(&["status"]).ok().stdout;
+    assert!(status.contains("worse: tests: 2 newly failing; 'git agents logs --test worse'\n"), "{status}");
+    assert!(status.contains("same: tests: fail, as on its base;"), "{status}");
+    let log = repo.agents(&["logs", "--test", "worse"]).ok().stdout;
+    assert!(log.contains("== its tip, ") && log.contains("test new::c ... FAILED\n"), "{log}");
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn where_nothing_is_named_the_exit_code_counts_and_that_is_said() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let test = counted(&env, "test ! -e broken || exit 3");
+    let tasks = [("bad", "WRITE: mark: bad\nWRITE: broken: x\nCOMMIT: c"), ("good", "WRITE: mark: good\nCOMMIT: b")];
+    let out = repo.run(&tasks, &["--test", &test]).ok();
+    let bad = repo.reported("bad");
+    assert_eq!(bad["verdict"], "look");
+    assert!(bad["reasons"][0].as_str().unwrap().ends_with("': it exited with 3"), "{bad}");
+    assert_eq!((&bad["tests"]["method"], &bad["tests"]["baseline"]), (&json!("exit-code"), &json!("pass")));
+    assert_eq!(repo.status_of("bad")["tests"]["newly_failing"], 1);
+    assert!(out.stdout.contains("   tests: fail, and pass on its base ("), "{out}");
+    let good = repo.reported("good");
+    assert_eq!((&good["verdict"], &good["tests"]["now"]), (&json!("ready"), &json!("pass")));
+    // Two at the same base: it was tested once.
+    assert_eq!(runs(&env).iter().filter(|r| *r == "base").count(), 1);
+    nothing_is_left(&repo);
+}
