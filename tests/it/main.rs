@@ -13,6 +13,7 @@ mod adopt;
 mod assistants;
 mod clean;
 mod cli;
+mod clock;
 mod completion;
 mod create;
 mod diff;
