@@ -5,6 +5,8 @@ mod complete;
 pub mod error;
 pub mod follow;
 mod hook;
+mod lines;
+mod manual;
 mod moved;
 pub mod render;
 mod screen;
@@ -62,7 +64,8 @@ tidy up    rm, restore  removes environments, into the trash; brings them back
 set up     doctor       what is wrong, and what mends it
            hooks, skills   after a merge, tidies up and reminds; for assistants
            trust        approves the commands of .git-agents.toml
-           shell-init   the function 'agents' for bash, zsh or fish
+           manual       its pages; '--install' puts them where man finds them
+           shell-init   completion, and a function 'agents'; bash, zsh, fish
 
 AGENT is a name, a branch, a number of the last batch, or '@' (here).
 'git agents COMMAND -h' tells more about each.
@@ -108,6 +111,7 @@ enum Command {
     History(commands::history::Args),
     Doctor(commands::doctor::Args),
     Hooks(commands::hooks::Args),
+    Manual(commands::manual::Args),
     Skills(commands::skills::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
@@ -290,6 +294,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::History(a) => commands::history::run(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Hooks(a) => commands::hooks::run(s, &a),
+        Command::Manual(a) => commands::manual::run(s, &a),
         Command::Skills(a) => commands::skills::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),

@@ -3,7 +3,7 @@
 use super::{table, value};
 
 /// Every key there is, to suggest from.
-const KEYS: &[&str] = &[
+pub(super) const KEYS: &[&str] = &[
     "base",
     "assistant",
     "branch-prefix",
@@ -20,6 +20,7 @@ const KEYS: &[&str] = &[
     "test.command",
     "test.timeout",
     "test.junit",
+    "test.again",
     "limits",
     "limits.parallel",
     "limits.time",

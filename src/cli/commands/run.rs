@@ -4,6 +4,7 @@ use super::{loaded, refuse_inside};
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::follow::{self, Options as FollowOptions};
+use crate::cli::lines::{Line, RunLine, WouldRun, WouldStart};
 use crate::config::Flags;
 use crate::git::command::Call;
 use crate::model::agent::Permission;
@@ -11,7 +12,7 @@ use crate::model::tasks::{self, Format, Known, TaskList};
 use crate::model::units::{Limit, count, parse_cost, parse_duration};
 use crate::ops::inventory::Inventory;
 use crate::ops::naming::Taken;
-use crate::ops::start::{self, Batch, RunOptions};
+use crate::ops::start::{self, Batch, BatchItem, RunOptions};
 use crate::ops::{Context, Error, plan, wanted};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
@@ -161,7 +162,12 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if args.detach {
         if args.json {
             for h in &handed {
-                s.ui.json(&serde_json::json!({ "version": 1, "kind": "agent", "name": h.name, "id": h.id, "batch": batch.number, "accepted": h.accepted.is_ok() }))?;
+                s.ui.json(&Line::of(RunLine::Agent {
+                    name: h.name.clone(),
+                    id: h.id.clone(),
+                    batch: Some(batch.number),
+                    accepted: Some(h.accepted.is_ok()),
+                }))?;
             }
         } else {
             s.ui.say(&format!("batch {}: {} started", batch.number, count(handed.len() - refused.len(), "agent")));
@@ -189,7 +195,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         };
         breaks = super::report::breaks(&report);
         if args.json && args.merged {
-            s.ui.json(&serde_json::json!({ "version": 1, "kind": "merged", "merged": report.merged }))?;
+            s.ui.json(&Line::of(RunLine::Merged { merged: report.merged.clone() }))?;
         }
         if !args.json {
             s.ui.out(&crate::cli::render::text(&s.ui, &report))?;
@@ -401,23 +407,30 @@ fn say_skipped(s: &Session, batch: &Batch) {
     }
 }
 
+/// The command that tests its work.
+fn tested(item: &BatchItem) -> Option<String> {
+    item.plan.test.as_ref().map(|t| t.command.shown())
+}
+
 fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
     if args.json {
-        let items: Vec<serde_json::Value> = batch
-            .items
-            .iter()
-            .map(|i| {
-                let t = &i.planned.task;
-                serde_json::json!({
-                    "name": t.name, "title": t.title, "branch": t.branch_short(), "base": t.base_short(), "base_commit": t.base_commit,
-                    "assistant": t.assistant, "permission": t.permission, "test": t.test, "worktree": i.planned.path,
-                    "after": i.after.iter().map(|a| batch.items[*a].planned.task.name.clone()).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        s.ui.json(
-            &serde_json::json!({ "version": 1, "batch": batch.number, "would_start": items, "done": batch.done }),
-        )?;
+        let one = |i: &start::BatchItem| {
+            let t = &i.planned.task;
+            WouldStart {
+                name: t.name.0.clone(),
+                title: t.title.clone(),
+                branch: t.branch_short().to_owned(),
+                base: t.base_short().to_owned(),
+                base_commit: t.base_commit.0.clone(),
+                assistant: t.assistant.clone(),
+                permission: t.permission,
+                test: tested(i),
+                worktree: i.planned.path.as_path().into(),
+                after: i.after.iter().map(|a| batch.items[*a].planned.task.name.0.clone()).collect(),
+            }
+        };
+        let would_start = batch.items.iter().map(one).collect();
+        s.ui.json(&WouldRun { version: 1, batch: batch.number, would_start, done: batch.done })?;
         return Ok(code::DONE);
     }
     say_skipped(s, batch);
@@ -437,6 +450,10 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
         ]);
     }
     let mut text = crate::cli::ui::table(&rows, |_, _, c| c.to_owned());
+    let commands: std::collections::BTreeSet<String> = batch.items.iter().filter_map(tested).collect();
+    for command in commands {
+        text.push_str(&format!("tested by: {}\n", crate::model::text::one_line(&command, 200)));
+    }
     text.push_str(&format!(
         "batch {}: {} would start; nothing was started\n",
         batch.number,
