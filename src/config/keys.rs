@@ -20,6 +20,7 @@ pub(super) const KEYS: &[&str] = &[
     "test.command",
     "test.timeout",
     "test.junit",
+    "test.again",
     "limits",
     "limits.parallel",
     "limits.time",

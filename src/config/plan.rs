@@ -40,6 +40,7 @@ pub struct Script {
 struct Values {
     setup: Vec<CommandSpec>,
     test: Option<CommandSpec>,
+    again: Option<CommandSpec>,
     assistants: BTreeMap<String, Assistant>,
     throw_away: Vec<String>,
     submodules: Submodules,
@@ -130,6 +131,9 @@ pub fn wanted(project: &Project, read_script: &ReadScript<'_>) -> Wanted {
     if let Some(command) = &project.test.command {
         found.command("test.command".to_owned(), command);
     }
+    if let Some(command) = &project.test.again {
+        found.command("test.again".to_owned(), command);
+    }
     let used =
         |a: &Assistant| a.command.is_some() || a.args.as_ref().is_some_and(|a| !a.is_empty()) || !a.env.is_empty();
     let assistants: BTreeMap<_, _> =
@@ -153,10 +157,10 @@ pub fn wanted(project: &Project, read_script: &ReadScript<'_>) -> Wanted {
     if submodules != Submodules::None {
         found.add("worktree.submodules".to_owned(), quoted(submodules.word()), Named::default());
     }
-    let test = project.test.command.clone();
+    let (test, again) = (project.test.command.clone(), project.test.again.clone());
     Wanted {
         items: found.items,
-        values: Values { setup, test, assistants, throw_away, submodules },
+        values: Values { setup, test, again, assistants, throw_away, submodules },
         paths: found.paths,
     }
 }
@@ -227,6 +231,11 @@ impl ApprovedPlan {
         self.values.test.as_ref()
     }
 
+    /// The command of `[test]` for some tests alone.
+    pub fn again(&self) -> Option<&CommandSpec> {
+        self.values.again.as_ref()
+    }
+
     /// What the project says about the assistant `name`.
     pub fn assistant(&self, name: &str) -> Option<&Assistant> {
         self.values.assistants.get(name)
@@ -253,9 +262,10 @@ impl ApprovedPlan {
         self.named_by(Project { setup: Some(self.values.setup.clone()), ..Project::default() })
     }
 
-    /// The same for the command of `[test]`.
+    /// The same for the commands of `[test]`.
     pub fn test_scripts(&self) -> BTreeMap<String, Option<String>> {
-        let test = super::project::Test { command: self.values.test.clone(), ..Default::default() };
+        let (command, again) = (self.values.test.clone(), self.values.again.clone());
+        let test = super::project::Test { command, again, ..Default::default() };
         self.named_by(Project { test, ..Project::default() })
     }
 

@@ -53,6 +53,16 @@ pub enum CommandSpec {
     Argv(Vec<String>),
 }
 
+impl CommandSpec {
+    /// For people.
+    pub fn shown(&self) -> String {
+        match self {
+            CommandSpec::Shell(line) => line.clone(),
+            CommandSpec::Argv(argv) => argv.join(" "),
+        }
+    }
+}
+
 /// What takes the place of a clone that the file system cannot make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloneFallback {
@@ -153,6 +163,8 @@ pub struct Test {
     pub timeout: Option<Limit>,
     /// Where it leaves JUnit files: a glob from the top of the worktree.
     pub junit: Option<String>,
+    /// The command for some tests alone, an array with `{{ tests }}` in it. Counts only as part of an `ApprovedPlan`.
+    pub again: Option<CommandSpec>,
 }
 
 /// `[limits]`.
@@ -218,6 +230,7 @@ impl Project {
                 command: over.test.command.or(self.test.command),
                 timeout: over.test.timeout.or(self.test.timeout),
                 junit: over.test.junit.or(self.test.junit),
+                again: over.test.again.or(self.test.again),
             },
             limits: Limits {
                 parallel: over.limits.parallel.or(self.limits.parallel),
@@ -281,7 +294,13 @@ pub fn parse(text: &[u8], origin: &str) -> Result<Project, Vec<Mistake>> {
             command: section.command("command", template::NAMES),
             timeout: section.text("timeout", str::parse),
             junit: section.text("junit", value::parse_pattern),
+            again: section.command("again", template::AGAIN_NAMES),
         };
+        let tests = |argv: &[String]| argv.iter().filter(|element| template::is_tests(element)).count();
+        let is_good = |c: &CommandSpec| matches!(c, CommandSpec::Argv(argv) if tests(argv) == 1);
+        if project.test.again.as_ref().is_some_and(|c| !is_good(c)) {
+            section.wrong("again", "write an array in which '{{ tests }}' is one element: the names of tests");
+        }
         section.done();
     }
     if let Some(mut section) = top.child("limits") {

@@ -105,6 +105,7 @@ const OTHER: &[(&str, &str)] = &[
     ("agents.cost", "2.5"),
     ("agents.totalCost", "7"),
     ("agents.minFree", "1MiB"),
+    ("agents.tests", "99"),
     ("agents.permission", "full"),
     ("agents.uncommitted", "keep"),
     ("agents.notify", "notify-send done"),
@@ -148,7 +149,9 @@ fn every_file_key_of_the_table_is_read_from_the_file() {
         let value = match file {
             "worktree.dir" => "'../x/{{ slug }}'".to_owned(),
             "worktree.copy" | "worktree.clone" => "['target']".to_owned(),
-            "limits.parallel" | "limits.retries" | "limits.cost" | "limits.total-cost" => (*value).to_owned(),
+            "limits.parallel" | "limits.tests" | "limits.retries" | "limits.cost" | "limits.total-cost" => {
+                (*value).to_owned()
+            }
             _ => format!("'{value}'"),
         };
         let world = World { project: project(&format!("{file} = {value}")), ..World::default() };

@@ -11,6 +11,16 @@ use std::io::{self, Write};
 /// The names in a setup command.
 pub const NAMES: &[&str] = &["name", "slug", "id", "branch", "base", "repo", "worktree", "main", "batch"];
 
+/// The names in the command that asks tests again: of these `tests` is a whole element.
+pub const AGAIN_NAMES: &[&str] =
+    &["name", "slug", "id", "branch", "base", "repo", "worktree", "main", "batch", "tests"];
+
+/// Whether an element of a command stands for the names of tests.
+pub fn is_tests(element: &str) -> bool {
+    let inner = element.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
+    inner.is_some_and(|name| name.trim() == "tests")
+}
+
 /// The names in an assistant's command, arguments and variables.
 pub const ASSISTANT_NAMES: &[&str] = &[
     "name",

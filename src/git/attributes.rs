@@ -44,7 +44,7 @@ impl Files {
 }
 
 /// The `.gitattributes` files of a commit.
-pub fn files_of(objects: &Objects, commit: &Oid) -> Result<Files> {
+pub(super) fn files_of(objects: &Objects, commit: &Oid) -> Result<Files> {
     let why = |e: &dyn std::fmt::Display| super::Error::Object(e.to_string());
     let repo = objects.local();
     let top = repo.find_object(to_gix(commit)?).map_err(|e| why(&e))?.peel_to_tree().map_err(|e| why(&e))?.id;
@@ -74,7 +74,7 @@ pub fn custom_drivers(store: &Store, base: &Oid, paths: &BTreeSet<Vec<u8>>) -> R
     let default = default.filter(|v| !is_built_in(v));
     let named = || -> Result<bool> {
         let shared = Attributes::read(store.repo(), settings);
-        Ok(shared.mention(b"merge=") || files_of(store.objects(), base)?.mention(store.objects(), b"merge=")?)
+        Ok(shared.mention(b"merge=") || store.files_of(base)?.mention(store.objects(), b"merge=")?)
     };
     if paths.is_empty() || (default.is_none() && !named()?) {
         return Ok(BTreeMap::new());
@@ -96,8 +96,7 @@ pub fn generated(store: &Store, base: &Oid, paths: &BTreeSet<Vec<u8>>) -> Result
     const NAME: &str = "linguist-generated";
     let word = NAME.as_bytes();
     let shared = Attributes::read(store.repo(), store.repo().settings()?);
-    let named = |o| files_of(o, base)?.mention(o, word);
-    if paths.is_empty() || !(shared.mention(word) || named(store.objects())?) {
+    if paths.is_empty() || !(shared.mention(word) || store.files_of(base)?.mention(store.objects(), word)?) {
         return Ok(BTreeSet::new());
     }
     let all = check(store, &store.attributes_of(Some(base))?, NAME, paths)?;

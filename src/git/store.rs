@@ -3,7 +3,7 @@
 //! A sterile git dir, in memory where there is one, with the repository's objects as its alternate. What is written
 //! here never reaches the repository. Its config is an allow-list by value; see `settings_for_merging`.
 
-use super::attributes::Attributes;
+use super::attributes::{Attributes, Files};
 use super::command::Call;
 use super::objects::{Objects, from_gix, to_gix};
 use super::repo::{Repo, Setting};
@@ -15,8 +15,8 @@ use gix::ObjectId;
 use gix::objs::Write as _;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// One round's private store; gone when dropped.
 #[derive(Debug)]
@@ -26,7 +26,8 @@ pub struct Store {
     objects: Objects,
     rules: String,
     counter: AtomicU32,
-    /// Directories with the attribute files of a commit.
+    /// The attribute files of a commit, and directories with them.
+    attributes: Mutex<HashMap<Oid, Arc<Files>>>,
     trees: Mutex<HashMap<Option<Oid>, PathBuf>>,
 }
 
@@ -43,7 +44,15 @@ impl Store {
         Attributes::read(repo, settings).write_for_all(&sterile)?;
         sterile::copy(&repo.common_dir.join("info/exclude"), &sterile.dir().join("info/exclude"))?;
         let objects = Objects::open_private(sterile.dir())?;
-        Ok(Store { repo: repo.clone(), sterile, objects, rules, counter: AtomicU32::new(0), trees: Default::default() })
+        Ok(Store {
+            repo: repo.clone(),
+            sterile,
+            objects,
+            rules,
+            counter: AtomicU32::new(0),
+            attributes: Default::default(),
+            trees: Default::default(),
+        })
     }
 
     /// One in which nothing counts but the commits: no setting and no attributes of anybody's.
@@ -51,7 +60,15 @@ impl Store {
         let rules = String::new();
         let sterile = Sterile::in_memory(repo, "[core]\nlooseCompression = 0\n")?;
         let objects = Objects::open_private(sterile.dir())?;
-        Ok(Store { repo: repo.clone(), sterile, objects, rules, counter: AtomicU32::new(0), trees: Default::default() })
+        Ok(Store {
+            repo: repo.clone(),
+            sterile,
+            objects,
+            rules,
+            counter: AtomicU32::new(0),
+            attributes: Default::default(),
+            trees: Default::default(),
+        })
     }
 
     /// The repository it belongs to.
@@ -74,6 +91,13 @@ impl Store {
     /// A call in it. What it writes is not synced.
     pub(super) fn call(&self, worktree: &Path, args: &[&str]) -> Call {
         self.sterile.call(worktree, ["-c", "core.fsync=none"].iter().chain(args))
+    }
+
+    /// `call`, which then finds the objects that are only here.
+    pub fn lend(&self, call: Call) -> Call {
+        use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+        let objects = sterile::quote_c(self.sterile.dir().join("objects").as_os_str().as_bytes());
+        call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", std::ffi::OsString::from_vec(objects))
     }
 
     /// A path in it that nothing has yet.
@@ -127,6 +151,17 @@ impl Store {
     }
 
     /// A directory that holds only the attribute files of `commit`: git reads attributes where it works.
+    /// The `.gitattributes` files of a commit; looked for once.
+    pub fn files_of(&self, commit: &Oid) -> Result<Arc<Files>> {
+        let known = || self.attributes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(files) = known().get(commit) {
+            return Ok(files.clone());
+        }
+        let files = Arc::new(super::attributes::files_of(&self.objects, commit)?);
+        known().insert(commit.clone(), files.clone());
+        Ok(files)
+    }
+
     pub(super) fn attributes_of(&self, commit: Option<&Oid>) -> Result<PathBuf> {
         let mut trees = self.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let key = commit.cloned();
@@ -136,7 +171,7 @@ impl Store {
         let dir = self.new_path("tree");
         files::ensure_private_dir(&dir)?;
         if let Some(commit) = commit {
-            super::attributes::files_of(&self.objects, commit)?.write(&self.objects, &dir)?;
+            self.files_of(commit)?.write(&self.objects, &dir)?;
         }
         trees.insert(key, dir.clone());
         Ok(dir)

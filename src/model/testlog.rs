@@ -23,6 +23,16 @@ pub fn failing(log: &str) -> Vec<String> {
     found.into_iter().map(|n| clip_bytes(n, LONGEST)).take(MOST).collect()
 }
 
+/// The names of tests that passed, where the runner says so of each: cargo test, and pytest with `-v` or `-rA`.
+pub fn passing(log: &str) -> BTreeSet<String> {
+    let one = |l: &str| {
+        let cargo = l.strip_prefix("test ").and_then(|l| l.strip_suffix(" ... ok"));
+        let pytest = || l.strip_prefix("PASSED ").or_else(|| Some(l.split_once(" PASSED")?.0));
+        cargo.or_else(pytest).map(|n| clip_bytes(n.to_owned(), LONGEST))
+    };
+    without_colour(log).lines().filter_map(one).collect()
+}
+
 /// `test a::b ... FAILED`
 fn cargo(lines: &[&str]) -> Vec<String> {
     let one = |l: &&str| Some(l.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned());
@@ -295,6 +305,14 @@ mod tests {
         for (log, names) in cases {
             assert_eq!(failing(log), names, "{log}");
         }
+    }
+
+    #[test]
+    fn what_passed_is_named_where_the_runner_says_so() {
+        let said = passing(
+            "$ x a b\ntest a::b ... ok\ntest c ... FAILED\nt.py::test_a PASSED   [ 50%]\nPASSED t.py::test_b\n1 passed",
+        );
+        assert_eq!(said.into_iter().collect::<Vec<_>>(), ["a::b", "t.py::test_a", "t.py::test_b"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::runtime::signals::Signals;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Commands, and all that decides how they run.
@@ -55,7 +55,12 @@ pub enum Broken {
     /// Somebody asked for the end.
     Stopped,
     /// The limit.
-    TooLong(String),
+    TooLong {
+        /// In words.
+        why: String,
+        /// Where what it printed is.
+        log: PathBuf,
+    },
     /// One failed.
     Failed {
         /// In words.
@@ -65,13 +70,24 @@ pub enum Broken {
     },
 }
 
+impl Broken {
+    /// Why, without a path of this machine: for what others may read.
+    pub fn words(&self) -> &str {
+        match self {
+            Broken::NotApproved(why)
+            | Broken::NotStarted(why)
+            | Broken::TooLong { why, .. }
+            | Broken::Failed { why, .. } => why,
+            Broken::Stopped => "stopped",
+        }
+    }
+}
+
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::NotApproved(why) | Broken::NotStarted(why) | Broken::TooLong(why) | Broken::Failed { why, .. } => {
-                f.write_str(why)
-            }
-            Broken::Stopped => f.write_str("stopped"),
+            Broken::TooLong { why, log } => write!(f, "{why}; its output is in '{}'", log.display()),
+            other => f.write_str(other.words()),
         }
     }
 }
@@ -140,11 +156,9 @@ impl Commands<'_> {
                 Err(e) => Broken::NotStarted(format!("'{shown}' could not be started: {e}")),
                 Ok(e) if e.stopped == Some(Stop::Time) => {
                     let (what, setting) = self.limit_of;
-                    Broken::TooLong(format!(
-                        "'{shown}' was ended: {what} may take {} ('{setting}'); its output is in '{}'",
-                        format_duration(self.limit_s.unwrap_or(0)),
-                        self.log.display()
-                    ))
+                    let limit = format_duration(self.limit_s.unwrap_or(0));
+                    let why = format!("'{shown}' was ended: {what} may take {limit} ('{setting}')");
+                    Broken::TooLong { why, log: self.log.to_owned() }
                 }
                 Ok(e) if e.stopped.is_some() => Broken::Stopped,
                 Ok(e) => {

@@ -94,6 +94,9 @@ pub struct TestPlan {
     pub junit: Option<String>,
     /// Where worktrees are made, a template.
     pub dir: String,
+    /// The command for some tests alone.
+    #[serde(default)]
+    pub again: Option<CommandSpec>,
     /// At most so many tests at once in the repository.
     pub tests: usize,
 }
@@ -111,6 +114,7 @@ impl TestPlan {
             scripts,
             limit_s: test.timeout.map_or(Some(TEST_TIMEOUT_S), |limit| limit.0),
             junit: test.junit.clone(),
+            again: approved.again().filter(|_| own.is_none()).cloned(),
             dir: loaded.settings.worktree_dir.clone(),
             tests: loaded.settings.tests,
         })

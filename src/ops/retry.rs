@@ -204,6 +204,8 @@ pub fn stop(ctx: &Context, a: &Agent) -> Result<bool> {
     record.event = Some(clock::random_hex(8));
     a.run.write_exit(&record)?;
     let held = ctx.state.lock()?;
+    // Its tests have a place and a token of their own.
+    super::scratch::heal(ctx, &held);
     ctx.state.append(&held, &[to_event(&a.reg.id, &record, serde_json::json!({ "tip": a.tip }))])?;
     identity::unlock_worktree(ctx, &a.reg)?;
     Ok(true)

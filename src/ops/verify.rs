@@ -11,29 +11,22 @@
 //! that a test writes can be taken for somebody's work. The price is the setup again, which `worktree.clone` makes cheap.
 
 mod junit;
+mod runner;
 mod turn;
 
-use super::commands::{Broken, Commands};
 use super::create::Step;
 use super::naming::{self, Wish};
 use super::plan::{self, RunPlan, TestPlan};
 use super::scratch::{self, Scratch};
 use super::{Context, Error, Loaded, Result, base};
-use crate::config::{ApprovedPlan, CommandSpec, project::Submodules};
+use crate::config::{ApprovedPlan, project::Submodules};
 use crate::git::objects::digest;
-use crate::git::status::{self, Place};
 use crate::model::agent::Oid;
-use crate::model::testlog;
-use crate::model::text::safe_path;
 use crate::model::verdict::{Outcome, Verdict};
-use crate::place::job::{Happening, Stop};
-use crate::place::log;
 use crate::runtime::signals::{Signals, Wake};
 use crate::runtime::{clock, files, process};
 use nix::sys::signal::Signal;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -41,8 +34,6 @@ use std::time::Instant;
 const LOG_CAP: u64 = 8 << 20;
 /// Logs that are kept.
 const LOGS: usize = 50;
-/// Files left behind that are named.
-const LEFT: usize = 20;
 
 /// How trees are tested.
 #[derive(Debug, Clone)]
@@ -151,17 +142,15 @@ impl Check {
 
     /// The command, for people.
     pub fn shown(&self) -> String {
-        match &self.test.command {
-            CommandSpec::Shell(line) => line.clone(),
-            CommandSpec::Argv(argv) => argv.join(" "),
-        }
+        self.test.command.shown()
     }
 
     /// Everything beside the tree that decides a verdict: command, setup, files taken along, names of variables.
     fn digest(&self) -> String {
         let variables: Vec<String> = variables("", Path::new("")).into_iter().map(|(name, _)| name).collect();
         let (t, p) = (&self.test, &self.plan);
-        let all = (&t.command, &t.junit, &p.setup, &p.copy, &p.clone, &p.submodules, &p.env_allow, &variables);
+        let all =
+            (&t.command, &t.junit, &t.again, &p.setup, &p.copy, &p.clone, &p.submodules, &p.env_allow, &variables);
         digest(&["test 2", &serde_json::to_string(&all).expect("plain JSON")])
     }
 
@@ -201,7 +190,7 @@ pub fn verify(
     let log = new_log(ctx, &label)?;
     // What a command leaves behind comes to us.
     process::become_subreaper();
-    let runner = Runner { ctx, check, at, patience, scratch: &scratch, name: &name, log: &log };
+    let runner = runner::Runner { ctx, check, at, patience, scratch: &scratch, name: &name, log: &log };
     let mut out = runner.all()?;
     out.log = log.exists().then_some(log);
     drop(scratch);
@@ -247,167 +236,6 @@ fn known(ctx: &Context, check: &Check, at: At<'_>) -> Result<Option<Tested>> {
     }))
 }
 
-/// One tree in its worktree.
-struct Runner<'a, 'c> {
-    ctx: &'c Context,
-    check: &'a Check,
-    at: At<'a>,
-    patience: &'a Patience<'a>,
-    scratch: &'a Scratch<'c>,
-    name: &'a str,
-    log: &'a Path,
-}
-
-/// One run of the test command.
-struct Once {
-    ended: std::result::Result<(), Broken>,
-    failing: Vec<String>,
-}
-
-impl Runner<'_, '_> {
-    fn all(&self) -> Result<Tested> {
-        let plan = &self.check.plan;
-        let mut out = Tested {
-            passed: Some(true),
-            exit_code: Some(0),
-            failing: Vec::new(),
-            flaky: Vec::new(),
-            again: false,
-            left_behind: Vec::new(),
-            reason: None,
-            log: None,
-            seconds: 0,
-            reused: false,
-        };
-        let limit_of = ("setup", "agents.setupTime");
-        if let Err(broken) = self.run(&plan.setup, &plan.scripts, plan.setup_time_s, limit_of)? {
-            out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
-            (out.exit_code, out.reason) = (None, Some(format!("setup: {broken}")));
-            return Ok(out);
-        }
-        let before = self.changes();
-        let first = self.once()?;
-        out.left_behind = self.changes().difference(&before).take(LEFT).cloned().collect();
-        let broken = match first.ended {
-            Ok(()) => return Ok(out),
-            Err(Broken::Failed { code: Some(code), .. }) if self.at.again => {
-                out.exit_code = Some(code);
-                let second = self.once()?;
-                out.again = true;
-                match second.ended {
-                    Ok(()) => {
-                        out.flaky = first.failing;
-                        return Ok(out);
-                    }
-                    broken => {
-                        // A runner that stops at its first failure names another one each time: only what both saw
-                        // tells that the rest passed.
-                        let both = |n: &String| second.failing.contains(n);
-                        (out.failing, out.flaky) = match first.failing.iter().any(both) {
-                            true => first.failing.into_iter().partition(both),
-                            false => ([first.failing, second.failing].concat(), Vec::new()),
-                        };
-                        broken
-                    }
-                }
-            }
-            broken => {
-                out.failing = first.failing;
-                broken
-            }
-        };
-        match broken {
-            Ok(()) => {}
-            Err(Broken::NotApproved(why)) => {
-                (out.passed, out.exit_code) = (None, None);
-                out.reason = Some(format!("{why}; '--test CMD' is your own word"));
-            }
-            Err(Broken::Failed { code: Some(code), .. }) => {
-                (out.passed, out.exit_code, out.reason) = (Some(false), Some(code), Some(failed(Some(code))));
-            }
-            Err(broken) => {
-                out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong(_)).then_some(false);
-                (out.exit_code, out.reason) = (None, Some(broken.to_string()));
-            }
-        }
-        Ok(out)
-    }
-
-    /// What is not as the commit has it and not ignored.
-    fn changes(&self) -> BTreeSet<String> {
-        let changes = self.scratch.admin().and_then(|admin| {
-            let place = Place { worktree: self.scratch.path(), admin: &admin, head: Some(self.scratch.commit()) };
-            Ok(status::changes(self.ctx.repo(), &self.ctx.state.objects, &place)?)
-        });
-        changes.map(|c| c.all().map(|p| safe_path(p)).collect()).unwrap_or_default()
-    }
-
-    /// The test command, and the tests that failed by its JUnit files, else by what it printed.
-    fn once(&self) -> Result<Once> {
-        let test = &self.check.test;
-        let before = size(self.log);
-        let files = test.junit.as_deref().map(|pattern| junit::Files::before(self.scratch.path(), pattern));
-        let limit_of = ("a test", "timeout of [test]");
-        let ended = self.run(std::slice::from_ref(&test.command), &test.scripts, test.limit_s, limit_of)?;
-        let failing = match &ended {
-            Ok(()) => Vec::new(),
-            Err(_) => files.and_then(|f| f.failing()).unwrap_or_else(|| testlog::failing(&printed(self.log, before))),
-        };
-        Ok(Once { ended, failing })
-    }
-
-    fn run(
-        &self,
-        commands: &[CommandSpec],
-        scripts: &BTreeMap<String, Option<String>>,
-        limit_s: Option<u64>,
-        limit_of: (&'static str, &'static str),
-    ) -> Result<std::result::Result<(), Broken>> {
-        let short = crate::model::task::short_ref(self.at.base);
-        let commands = Commands {
-            commands,
-            scripts,
-            cwd: self.scratch.path(),
-            env: variables(short, self.scratch.path()),
-            values: values(self.ctx, self.check, self.name, short, self.scratch.path()),
-            env_allow: &self.check.plan.env_allow,
-            token: &self.scratch.token,
-            grace: self.check.plan.grace(),
-            limit_s,
-            limit_of,
-            log: self.log,
-            log_cap: LOG_CAP,
-            also: self.at.log,
-        };
-        let mut by = None;
-        let ran = commands.run(self.patience.signals, &mut |h| {
-            match h {
-                // Without this note what it starts is still found by its token.
-                Happening::Started(leader) => drop(self.scratch.write_address(Some(leader))),
-                Happening::Tick(woken) => by = by.or_else(|| self.patience.ended_by(woken)),
-                Happening::Output(_) => {}
-            }
-            by.map(|_| Stop::Asked)
-        })?;
-        by.map_or(Ok(ran), |signal| Err(Error::Interrupted(signal)))
-    }
-}
-
-/// How much a log holds.
-fn size(path: &Path) -> u64 {
-    log::read_all(path).ok().and_then(|mut r| std::io::copy(&mut r, &mut std::io::sink()).ok()).unwrap_or(0)
-}
-
-/// What a log holds beyond its first `before` bytes.
-fn printed(path: &Path, before: u64) -> String {
-    let mut bytes = Vec::new();
-    if let Ok(reader) = log::read_all(path) {
-        let _ = reader.take(2 * LOG_CAP).read_to_end(&mut bytes);
-    }
-    let from = usize::try_from(before).unwrap_or(usize::MAX).min(bytes.len());
-    String::from_utf8_lossy(&bytes[from..]).into_owned()
-}
-
 fn failed(code: Option<i32>) -> String {
     code.map_or_else(|| "it failed".to_owned(), |c| format!("it exited with {c}"))
 }
@@ -421,22 +249,6 @@ fn variables(base: &str, worktree: &Path) -> Vec<(String, OsString)> {
         ("AGENTS_WORKTREE".into(), worktree.into()),
         ("HOST".into(), "127.0.0.1".into()),
     ]
-}
-
-/// The values of templates.
-fn values(ctx: &Context, check: &Check, name: &str, base: &str, worktree: &Path) -> BTreeMap<&'static str, String> {
-    let main = ctx.repo().main_worktree.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
-    BTreeMap::from([
-        ("name", name.to_owned()),
-        ("slug", name.to_owned()),
-        ("id", name.to_owned()),
-        ("branch", String::new()),
-        ("base", base.to_owned()),
-        ("repo", check.plan.repo.clone()),
-        ("worktree", worktree.display().to_string()),
-        ("main", main),
-        ("batch", String::new()),
-    ])
 }
 
 fn logs_dir(ctx: &Context) -> PathBuf {

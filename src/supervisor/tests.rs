@@ -36,9 +36,12 @@ pub(super) fn after(agent: &mut Agent, end: Proven) -> Result<End> {
     agent.record.state = RunState::Verifying;
     agent.record.reason = None;
     agent.publish();
-    note_git(executable::begin(&agent.ctx, Some(&agent.reg.id)));
+    // They are what assistants wrote, and run like these.
+    let before = note_git(executable::begin(&agent.ctx, Some(&agent.reg.id)));
     let tested = compare(agent, &check, &tip).and_then(|compared| note(agent, &compared));
-    note_git(executable::end(&agent.ctx));
+    let changed = note_git(executable::end(&agent.ctx)).into_iter().filter(|c| !before.contains(c));
+    agent.record.git_changed.extend(changed);
+    agent.record.git_changed.dedup();
     match tested {
         Ok(()) => {}
         // A message: what it says is worked on first, and then tested.
@@ -113,7 +116,10 @@ fn test(agent: &mut Agent, check: &Check, commit: &Oid, what: &str) -> Result<Te
         At { tree: &tree, base: &base, commit: &|| Ok(commit.clone()), again: true, log: Some(&path) },
         &Patience {
             signals: &signals,
-            enough: &|| run.file("stop").exists() || !inbox::messages(&run).is_empty(),
+            enough: &|| {
+                told.borrow_mut().mend_folder();
+                run.file("stop").exists() || !inbox::messages(&run).is_empty()
+            },
             waits_for_room: true,
         },
         &mut |step| match step {

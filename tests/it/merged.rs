@@ -230,6 +230,7 @@ fn ctrl_c_ends_the_test_with_all_it_started_and_leaves_nothing() {
     let env = Env::new();
     let repo = env.repo("x");
     repo.run(THREE, &["-q"]).ok();
+    repo.set("agents.tests", "2");
     let before = Before::of(&repo);
     let report = waiting(&repo);
     // Nobody counts the place meanwhile, and another test has its own.

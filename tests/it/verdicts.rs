@@ -70,6 +70,21 @@ fn a_kill_in_the_middle_of_the_tests_costs_the_tests_and_not_the_work() {
 }
 
 #[test]
+fn stop_ends_what_the_tests_of_a_killed_supervisor_left() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (gate, _) = in_the_middle(&env, &repo);
+    kill(Pid::from_raw(repo.pids("one").0), Signal::SIGKILL).unwrap();
+    repo.becomes("one", "dead");
+    repo.agents(&["stop", "one"]).ok();
+    assert_eq!((env.processes(), repo.state("one").as_str()), (vec![], "stopped"));
+    nothing_is_left(&repo);
+    std::fs::write(&gate, "").unwrap();
+    repo.agents(&["retry", "one"]).ok();
+    assert_eq!((repo.settles("one").as_str(), runs(&env).len()), ("succeeded", 3));
+}
+
+#[test]
 fn stop_ends_the_tests_with_all_they_started_and_retry_runs_only_them() {
     let env = Env::new();
     let repo = env.repo("x");
@@ -179,7 +194,7 @@ fn junit_files_name_tests_and_those_that_were_there_before_do_not() {
     repo.write(
         ".git-agents.toml",
         format!(
-            "[test]\ncommand = \"\"\"if test -e mark; then cp '{}' reports/new.xml; ln -s '{}' reports/new-link.xml; mkfifo reports/new-pipe.xml; echo 'test by::output ... FAILED'; exit 1; fi\"\"\"\njunit = 'reports/**/*.xml'\n",
+            "[test]\ncommand = \"\"\"if ls | grep -q ^ma; then cp '{}' reports/new.xml; ln -s '{}' reports/new-link.xml; mkfifo reports/new-pipe.xml; echo 'test by::output ... FAILED'; exit 1; fi\"\"\"\njunit = 'reports/**/*.xml'\n",
             env.root().join("hostile.xml").display(),
             secret.display()
         ),
@@ -207,12 +222,23 @@ fn what_a_test_leaves_is_not_in_anybodys_way() {
 fn a_command_that_never_ends_is_ended_and_a_setup_that_fails_is_said() {
     let env = Env::new();
     let repo = env.repo("x");
-    repo.write(".git-agents.toml", "[test]\ncommand = 'test ! -e mark || sleep 1000'\ntimeout = '1s'\n");
+    repo.write(".git-agents.toml", "[test]\ncommand = 'ls | grep -q ^ma && sleep 1000; true'\ntimeout = '1s'\n");
     repo.agents(&["trust", "--yes"]).ok();
     repo.run(&[("one", "WRITE: mark: one\nCOMMIT: c")], &["-q"]).ok();
     let one = repo.reported("one");
     assert_eq!((&one["verdict"], &one["tests"]["now"]), (&json!("look"), &json!("fail")));
     assert!(one["reasons"][0].as_str().unwrap().contains("a test may take 1s"), "{one}");
+    // The journal travels: nothing of this machine is in it.
+    let tree = repo.git(&["rev-parse", "refs/notes/agents-journal^{tree}"]);
+    let journal = repo.git(&["grep", "-h", "tested", &tree]);
+    assert!(journal.contains("a test may take") && !journal.contains(env.root().to_str().unwrap()), "{journal}");
+    let shown = repo.agents(&["show", "one"]).ok().stdout;
+    assert!(
+        shown.contains("\ntest        ls | grep") && shown.contains("\ntests       fail, 1 newly failing\n"),
+        "{shown}"
+    );
+    let plan = repo.run(&[("two", "WRITE: mark: two")], &["--dry-run"]).ok().stdout;
+    assert!(plan.contains("tested by: ls | grep -q ^ma && sleep 1000; true\n"), "{plan}");
     nothing_is_left(&repo);
 }
 
@@ -291,5 +317,162 @@ fn where_nothing_is_named_the_exit_code_counts_and_that_is_said() {
     assert_eq!((&good["verdict"], &good["tests"]["now"]), (&json!("ready"), &json!("pass")));
     // Two at the same base: it was tested once.
     assert_eq!(runs(&env).iter().filter(|r| *r == "base").count(), 1);
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn the_real_cargo_names_what_broke() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let home = |name: &str, below: &str| {
+        let set = std::env::var_os(name).map(PathBuf::from);
+        set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(below))).unwrap_or_default()
+    };
+    // The test's own HOME has no toolchain.
+    let test = format!(
+        "RUSTUP_HOME='{}' CARGO_HOME='{}' cargo test --offline --lib",
+        home("RUSTUP_HOME", ".rustup").display(),
+        home("CARGO_HOME", ".cargo").display()
+    );
+    repo.write("Cargo.toml", "[package]\nname = \"sum\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    repo.write(".gitignore", "target\nCargo.lock\n");
+    let lib = |right: u32| {
+        format!(
+            "pub fn two() -> u32 {{ {right} }}\n#[cfg(test)]\nmod tests {{ #[test] fn is_two() {{ assert_eq!(super::two(), 2) }} \
+             #[test] fn holds() {{}} }}\n"
+        )
+    };
+    repo.write("src/lib.rs", lib(2));
+    repo.git(&["add", "-A"]);
+    repo.git(&["commit", "-qm", "a crate"]);
+    let task = "REPLACE: src/lib.rs: u32 { 2 } => u32 { 3 }\nCOMMIT: c";
+    repo.run(&[("one", task)], &["-q", "--test", &test]).ok();
+    let t = tests(&repo, "one");
+    assert_eq!((&t["newly_failing"], &t["baseline"]), (&json!(["tests::is_two"]), &json!("pass")), "{t:#}");
+}
+
+#[test]
+fn the_real_pytest_writes_the_file_that_its_own_command_names() {
+    let env = Env::new();
+    let there = std::process::Command::new("python3").args(["-c", "import pytest"]).output();
+    if !there.is_ok_and(|o| o.status.success()) {
+        return;
+    }
+    let repo = env.repo("x");
+    repo.write("test_it.py", "import two\ndef test_old(): assert False\ndef test_two(): assert two.two() == 2\n");
+    repo.write("two.py", "def two(): return 2\n");
+    repo.write(
+        ".git-agents.toml",
+        "[test]\ncommand = 'python3 -m pytest -q -p no:cacheprovider --junitxml=out/junit.xml'\njunit = 'out/*.xml'\n",
+    );
+    repo.write(".gitignore", "__pycache__\nout\n");
+    repo.git(&["add", "-A"]);
+    repo.git(&["commit", "-qm", "a module"]);
+    repo.agents(&["trust", "--yes"]).ok();
+    repo.run(&[("one", "REPLACE: two.py: 2 => 3\nCOMMIT: c")], &["-q"]).ok();
+    let t = tests(&repo, "one");
+    assert_eq!(t["newly_failing"], json!(["test_it test_two"]), "{t:#}");
+    assert_eq!((&t["still_failing"], &t["left_behind"]), (&json!(["test_it test_old"]), &json!([])));
+}
+
+#[test]
+fn tests_wait_for_room_on_the_disk_and_a_person_is_told() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (gate, test) = in_the_middle(&env, &repo);
+    repo.agents(&["stop", "one"]).ok();
+    repo.settles("one");
+    std::fs::write(&gate, "").unwrap();
+    repo.set("agents.minFree", "1000TiB");
+    repo.agents(&["retry", "one"]).ok();
+    env.until("it waits", || repo.status_of("one")["tests"]["state"] == "queued");
+    assert_eq!(repo.reason("one"), "waits for room: less than 1000 TiB of disk space is free");
+    let out = repo.agents(&["report", "--merged", "--json", "--test", "true"]).code(128);
+    assert!(out.stderr.contains("no test is started: less than 1000 TiB of disk space is free"), "{out}");
+    repo.agents(&["stop", "one"]).ok();
+    assert_eq!((repo.settles("one").as_str(), runs(&env).len()), ("stopped", 1), "{test}");
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn what_a_person_did_in_an_agents_place_is_tested_like_a_run() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let test = counted(&env, "test ! -e broken || exit 3");
+    repo.run(&[("one", "WRITE: mark: one\nCOMMIT: c")], &["-q", "--test", &test]).ok();
+    assert_eq!(repo.reported("one")["verdict"], "ready");
+    // There is no interactive form of its assistant: a shell.
+    repo.agents_input(&["attach", "one"], "echo x >broken; git add broken; git commit -qm broken\n").ok();
+    assert_eq!(repo.settles("one"), "succeeded");
+    let one = repo.reported("one");
+    assert_eq!((&one["verdict"], &one["tests"]["now"]), (&json!("look"), &json!("fail")), "{one:#}");
+    // Its base is known already.
+    assert_eq!(runs(&env), ["one", "base", "one", "one"]);
+}
+
+#[test]
+fn a_branch_that_moved_since_is_not_what_was_tested() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let test = "test ! -e broken";
+    repo.run(&[("one", "WRITE: broken: x\nCOMMIT: c")], &["-q", "--test", test]).ok();
+    let tree = repo.worktree("one");
+    tree.git(&["rm", "-q", "broken"]);
+    tree.write("a.txt", "a");
+    tree.git(&["add", "a.txt"]);
+    tree.git(&["commit", "-qm", "mended by hand"]);
+    let one = repo.reported("one");
+    assert_eq!((&one["verdict"], &one["tests"]), (&json!("look"), &Value::Null));
+    assert_eq!(one["reasons"], json!(["its tests failed before its last change, and were not run since"]));
+    assert_eq!(repo.status_of("one")["tests"]["state"], "none");
+}
+
+#[test]
+fn failing_tests_alone_are_enough_to_know_that_they_fail_and_not_that_all_passes() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    // `all` is both of its tests; with names it runs these.
+    let script = r#"#!/bin/sh
+echo "$* $(cat mark 2>/dev/null || echo base)" >>'RUNS'
+if test "$1" = all; then set -- a b; else shift; fi
+for t; do
+  if grep -qx "$t" bad 2>/dev/null || { test "$t" = a && grep -qs shaky mark && ! test -e 'SHOOK'; }; then
+    touch 'SHOOK'
+    echo "test $t ... FAILED"
+    failed=1
+  else
+    echo "test $t ... ok"
+  fi
+done
+test -z "$failed" || exit 101
+"#;
+    let shook = env.root().join("shook").display().to_string();
+    env.script("runner", &script.replace("RUNS", &counter(&env).display().to_string()).replace("SHOOK", &shook));
+    repo.write(".git-agents.toml", "[test]\ncommand = 'runner all'\nagain = ['runner', 'only', '{{ tests }}']\n");
+    repo.agents(&["trust", "--yes"]).ok();
+    repo.run(&[("broken", "WRITE: mark: broken\nWRITE: bad: a\\nb\nCOMMIT: c")], &["-q"]).ok();
+    assert_eq!(tests(&repo, "broken")["newly_failing"], json!(["a", "b"]));
+    assert_eq!(runs(&env), ["all broken", "only a b broken", "all base"]);
+    std::fs::remove_file(&shook).unwrap();
+    repo.run(&[("shaky", "WRITE: mark: shaky\nCOMMIT: c")], &["-q"]).ok();
+    let t = tests(&repo, "shaky");
+    assert_eq!((&t["now"], &t["flaky"]), (&json!("flaky"), &json!(["a"])), "{t:#}");
+    // That it passes alone settles nothing: all of it is asked.
+    assert_eq!(runs(&env)[3..], ["all shaky", "only a shaky", "all shaky"]);
+    nothing_is_left(&repo);
+}
+
+#[test]
+fn a_run_whose_folder_was_deleted_in_the_middle_of_its_tests_is_alone_and_goes_on() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (gate, _) = in_the_middle(&env, &repo);
+    let dir = repo.run_dir("one");
+    std::fs::remove_dir_all(&dir).unwrap();
+    env.until("its folder is there again", || dir.join("lock").exists() && repo.state("one") == "verifying");
+    repo.agents(&["retry", "one"]).code(128);
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(repo.settles("one"), "succeeded");
+    assert_eq!((runs(&env).len(), &tests(&repo, "one")["now"]), (2, &json!("pass")));
     nothing_is_left(&repo);
 }

@@ -5,8 +5,10 @@ pub mod attach;
 pub mod check;
 pub mod clean;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
 pub mod exec;
+pub mod history;
 pub mod hooks;
 pub mod init;
 pub mod land;
@@ -133,6 +135,7 @@ pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
         "clean" => schemars::schema_for!(crate::ops::clean::Cleaned),
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
+        "history" => schemars::schema_for!(crate::ops::history::History),
         "report" => schemars::schema_for!(crate::ops::report::Report),
         "restore --list" => schemars::schema_for!(Removed),
         _ if SCHEMAS.contains(&command) => schemars::schema_for!(Results),

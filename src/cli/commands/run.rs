@@ -12,8 +12,8 @@ use crate::model::tasks::{self, Format, Known, TaskList};
 use crate::model::units::{Limit, count, parse_cost, parse_duration};
 use crate::ops::inventory::Inventory;
 use crate::ops::naming::Taken;
-use crate::ops::start::{self, Batch, RunOptions};
-use crate::ops::{Context, Error, plan};
+use crate::ops::start::{self, Batch, BatchItem, RunOptions};
+use crate::ops::{Context, Error, plan, wanted};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
@@ -80,8 +80,8 @@ pub struct Args {
     /// Start also what the same list started before
     #[arg(long)]
     again: bool,
-    /// Write the report to FILE too
-    #[arg(short = 'o', value_name = "FILE", conflicts_with = "detach")]
+    /// Write the report to FILE too when all have settled, also with -d (.md, .json, .html; else text)
+    #[arg(short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
     /// Say what would be started, start nothing
     #[arg(long)]
@@ -117,6 +117,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let specs = read_list(&ctx, args, &loaded, &source, list_name.as_deref())?;
     let approved = plan::approved(&ctx, &loaded.project)?;
+    let output = args.output.as_ref().map(|file| s.cwd.join(file));
+    output.as_deref().map(wanted::check).transpose()?;
     let options = RunOptions {
         assistants: Vec::new(),
         model: args.model.clone(),
@@ -148,7 +150,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     // From here on a signal ends the looking on, never a half-started batch.
     let signals = follow::catch()?;
-    let handed = start::launch(&ctx, &batch)?;
+    // Before anything starts: it is written whatever becomes of us.
+    wanted::want(&ctx, batch.number, output.as_deref())?;
+    let handed = start::launch(&ctx, &batch).inspect_err(|_| drop(wanted::want(&ctx, batch.number, None)))?;
     let refused: Vec<&start::Handed> = handed.iter().filter(|h| h.accepted.is_err()).collect();
     for h in &refused {
         if let Err(why) = &h.accepted {
@@ -196,8 +200,14 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         if !args.json {
             s.ui.out(&crate::cli::render::text(&s.ui, &report))?;
         }
-        if let Some(file) = &args.output {
-            super::report::write_file(&s.cwd.join(file), &report, None)?;
+        if let Some(file) = output.as_deref().filter(|_| args.merged) {
+            crate::cli::render::write(file, &report, None)?;
+            for due in wanted::due(&ctx, &inv).iter().filter(|d| d.batch == batch.number) {
+                wanted::written(&ctx, due)?;
+            }
+        }
+        if output.is_some() {
+            super::report::write_wanted(s, &ctx)?;
         }
     }
     Ok(if end.all_succeeded && refused.is_empty() && !breaks { code::DONE } else { code::NO })
@@ -397,6 +407,11 @@ fn say_skipped(s: &Session, batch: &Batch) {
     }
 }
 
+/// The command that tests its work.
+fn tested(item: &BatchItem) -> Option<String> {
+    item.plan.test.as_ref().map(|t| t.command.shown())
+}
+
 fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
     if args.json {
         let one = |i: &start::BatchItem| {
@@ -409,7 +424,7 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
                 base_commit: t.base_commit.0.clone(),
                 assistant: t.assistant.clone(),
                 permission: t.permission,
-                test: t.test.clone(),
+                test: tested(i),
                 worktree: i.planned.path.as_path().into(),
                 after: i.after.iter().map(|a| batch.items[*a].planned.task.name.0.clone()).collect(),
             }
@@ -435,6 +450,10 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
         ]);
     }
     let mut text = crate::cli::ui::table(&rows, |_, _, c| c.to_owned());
+    let commands: std::collections::BTreeSet<String> = batch.items.iter().filter_map(tested).collect();
+    for command in commands {
+        text.push_str(&format!("tested by: {}\n", crate::model::text::one_line(&command, 200)));
+    }
     text.push_str(&format!(
         "batch {}: {} would start; nothing was started\n",
         batch.number,

@@ -3,8 +3,9 @@
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::model::text::{safe_line, safe_text};
+use crate::ops::answer::TestsAnswer;
 use crate::ops::inventory::{Agent, Inventory, status};
-use crate::ops::select;
+use crate::ops::{plan, select};
 
 /// Everything about one: task, exact prompt, session, paths, limits, why it is in this state
 #[derive(Debug, clap::Args)]
@@ -57,10 +58,12 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     line("assistant", x.assistant.clone().unwrap_or_default());
     line("model", x.model.clone().unwrap_or_default());
     line("permission", format!("{:?}", x.permission).to_lowercase());
-    line("test", a.task.test.clone().unwrap_or_default());
+    let planned = plan::read(&a.run).and_then(|p| p.test).map(|t| t.command.shown());
+    line("test", a.task.test.clone().or(planned).unwrap_or_default());
     line("batch", x.batch.map(|b| format!("{b}, task {}", x.number.unwrap_or(0))).unwrap_or_default());
     line("after", x.after.join(", "));
     line("state", x.run.state.map(|st| st.to_string()).unwrap_or_else(|| "no assistant was started".into()));
+    line("tests", tested(&x.tests));
     line("because", x.run.reason.clone().unwrap_or_default());
     line("asks", x.run.question.clone().unwrap_or_default());
     line(
@@ -96,4 +99,14 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     s.ui.page(&out)?;
     Ok(code::DONE)
+}
+
+/// How its tests went, or how far they are.
+fn tested(t: &TestsAnswer) -> String {
+    match (t.state, t.verdict.as_deref()) {
+        ("done", Some(verdict)) if t.newly_failing > 0 => format!("{verdict}, {} newly failing", t.newly_failing),
+        ("done", Some(verdict)) => verdict.to_owned(),
+        ("none", _) => String::new(),
+        (state, _) => state.to_owned(),
+    }
 }

@@ -159,7 +159,7 @@ impl Round<'_> {
         if let Some(known) = self.cache().find(&key) {
             return Ok(known);
         }
-        let found = attributes::files_of(self.store.objects(), base).map_err(|e| e.to_string())?.digest();
+        let found = self.store.files_of(base).map_err(|e| e.to_string())?.digest();
         self.cache().keep(&key, &found);
         Ok(found)
     }
@@ -257,14 +257,18 @@ impl Round<'_> {
                 wanted.extend(t.bases.iter().map(|b| (b.clone(), tree.clone())));
             }
         }
-        let wanted: Vec<(Oid, Oid)> = wanted.into_iter().collect();
+        let mut known = self.sets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut out: Sets = wanted.iter().filter_map(|w| Some((w.clone(), Ok(known.get(w)?.clone())))).collect();
+        let wanted: Vec<(Oid, Oid)> = wanted.into_iter().filter(|w| !out.contains_key(w)).collect();
         let found = in_parallel(&wanted, |(base, tree)| {
             Ok(changes::between(self.store.objects(), base, tree).map(Arc::new).map_err(|e| e.to_string()))
         });
         match found {
-            Ok(found) => wanted.into_iter().zip(found).collect(),
-            Err(e) => wanted.into_iter().map(|w| (w, Err(e.to_string()))).collect(),
+            Ok(found) => out.extend(wanted.into_iter().zip(found)),
+            Err(e) => out.extend(wanted.into_iter().map(|w| (w, Err(e.to_string())))),
         }
+        known.extend(out.iter().filter_map(|(key, set)| Some((key.clone(), set.clone().ok()?))));
+        out
     }
 
     /// Landing a side brings its attributes along: where one changes them, the pair is judged with its attributes as
@@ -299,6 +303,9 @@ impl Round<'_> {
         attributes::custom_drivers(&self.store, commit, &paths).map_err(|e| e.to_string())
     }
 }
+
+/// What a tree changes since a commit: base and tree.
+pub(super) type Changed = HashMap<(Oid, Oid), Arc<ChangeSet>>;
 
 /// What two sides are to each other within one round; `None` where more than their commits decides it.
 pub(super) type Memory = HashMap<(Oid, Oid, Oid, bool), Found>;

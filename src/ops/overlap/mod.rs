@@ -42,6 +42,8 @@ pub struct Round<'c> {
     store: Store,
     /// Answers of this round.
     known: Mutex<judge::Memory>,
+    /// What trees change, of this round.
+    sets: Mutex<judge::Changed>,
     /// No merge is asked for after this.
     until: Option<Instant>,
     cache: Mutex<Cache>,
@@ -82,7 +84,7 @@ impl<'c> Round<'c> {
         let store = Store::open(ctx.repo())?;
         let rules = store.rules()?;
         let cache = Mutex::new(Cache::read(ctx.repo(), "overlap"));
-        Ok(Round { ctx, store, known: Mutex::default(), until: None, cache, rules })
+        Ok(Round { ctx, store, known: Mutex::default(), sets: Mutex::default(), until: None, cache, rules })
     }
 
     /// The same for somebody who does not wait: what is not known after `limit` is unknown this time.
@@ -221,6 +223,11 @@ impl<'c> Round<'c> {
             Ok(found.unwrap_or_else(|why| SideFacts { unknown: Some(why), ..SideFacts::default() }))
         });
         found.unwrap_or_default()
+    }
+
+    /// `call`, which then finds the snapshots of this round.
+    pub fn lend(&self, call: crate::git::command::Call) -> crate::git::command::Call {
+        self.store.lend(call)
     }
 
     /// Keeps what has been found so far for the next one who asks; done at the end as well.

@@ -74,7 +74,7 @@ mod tests {
     fn what_was_cut_off_keeps_what_came() {
         let whole = r#"{"type":"r","ok":false,"more":{"a":[1,{"b":"x, }\""},2],"c":3},"d":"e"}"#;
         for end in 0..whole.len() {
-            for f in objects(whole[..end].as_bytes()).0 {
+            for f in objects(&whole.as_bytes()[..end]).0 {
                 assert_eq!(f["type"], "r", "{}", &whole[..end]);
             }
         }
