@@ -2,6 +2,7 @@
 
 pub mod commands;
 mod complete;
+mod equipment;
 pub mod error;
 pub mod follow;
 mod hook;

@@ -29,7 +29,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             s.ui.say(&format!("accepted: {}", safe_line(name.as_bytes())));
         }
     }
-    let found = diagnose(&ctx, args.fix)?;
+    let mut found = diagnose(&ctx, args.fix)?;
+    found.findings.extend(crate::cli::equipment::findings());
     let bad = found.findings.iter().any(|f| f.severity == Severity::Problem);
     if args.json {
         s.ui.json(&found)?;
