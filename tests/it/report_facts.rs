@@ -40,7 +40,7 @@ fn a_test_that_was_deleted_or_switched_off_to_get_green_is_a_flag() {
     assert_eq!(flags(&it), ["tests-removed: removed 1 test: goes", "tests-skipped: switched off 2 tests: sleeps, new"]);
     assert_eq!(it["verdict"], "look");
     let text = repo.agents(&["report"]).ok().stdout;
-    assert!(text.contains("tests: +3 (JavaScript 2, Python 1) -1, 2 switched off"), "{text}");
+    assert!(text.contains("test cases: +3 (JavaScript 2, Python 1) -1, 2 switched off"), "{text}");
     assert!(text.contains("flag: removed 1 test: goes"), "{text}");
     // Without work there is nothing to count.
     repo.agents(&["adopt", "-q", "agents/none"]).ok();
