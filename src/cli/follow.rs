@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::error::CliError;
+use super::lines::{Line, NewState, RunLine, SettledAgent};
 use super::ui::{Label, Ui, terminal_size};
 use crate::model::agent::{AgentId, RunState};
 use crate::model::units::count;
@@ -11,7 +12,6 @@ use crate::place::adapter::Activity;
 use crate::place::log::EventFollower;
 use crate::runtime::signals::{Signals, Wake};
 use crate::supervisor::attempt::Logged;
-use serde_json::json;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 use unicode_width::UnicodeWidthStr as _;
@@ -88,7 +88,8 @@ pub fn follow(
         .collect();
     if options.json {
         for a in &seen {
-            s.ui.json(&json!({ "version": 1, "kind": "agent", "name": a.name, "id": a.id, "batch": options.batch }))?;
+            let (name, id) = (a.name.clone(), a.id.clone());
+            s.ui.json(&Line::of(RunLine::Agent { name, id, batch: options.batch, accepted: None }))?;
         }
     }
     let mut screen = Screen::new(&s.ui, options.json);
@@ -139,11 +140,13 @@ fn still_running(n: usize) -> String {
 fn finish(s: &Session, seen: &[Seen], options: &Options, left: Option<usize>) -> Result<End, CliError> {
     let timed_out = left.is_some();
     if options.json {
-        let agents: Vec<serde_json::Value> = seen
-            .iter()
-            .map(|a| json!({ "name": a.name, "state": a.state, "reason": a.reason, "attempt": a.record.as_ref().map(|r| r.attempt) }))
-            .collect();
-        s.ui.json(&json!({ "version": 1, "kind": "settled", "timed_out": timed_out, "agents": agents }))?;
+        let one = |a: &Seen| SettledAgent {
+            name: a.name.clone(),
+            state: a.state,
+            reason: a.reason.clone(),
+            attempt: a.record.as_ref().map(|r| r.attempt),
+        };
+        s.ui.json(&Line::of(RunLine::Settled { timed_out, agents: seen.iter().map(one).collect() }))?;
     } else if let Some(left) = left {
         s.ui.err(&format!("error: time is up; {}", still_running(left)));
         s.ui.hint("git agents wait");
@@ -178,7 +181,8 @@ fn look(s: &Session, ctx: &Context, a: &mut Seen, options: &Options) -> Result<b
             changed = true;
         }
         if options.json {
-            s.ui.json(&json!({ "version": 1, "kind": "activity", "name": a.name, "at": e.at, "attempt": e.attempt, "activity": e.activity }))?;
+            let name = a.name.clone();
+            s.ui.json(&Line::of(RunLine::Activity { name, at: e.at, attempt: e.attempt, activity: e.activity }))?;
         }
     }
     if ends {
@@ -197,12 +201,17 @@ fn turn(s: &Session, a: &mut Seen, record: Option<Record>, options: &Options) ->
         s.ui.ring();
     }
     if options.json {
-        let kind = if a.state.is_some_and(RunState::is_settled) { "end" } else { "state" };
         let r = a.record.as_ref();
-        s.ui.json(&json!({
-            "version": 1, "kind": kind, "name": a.name, "state": a.state, "reason": a.reason,
-            "attempt": r.map(|r| r.attempt), "question": r.and_then(|r| r.question.clone()), "exit_code": r.and_then(|r| r.exit_code),
-        }))?;
+        let now = NewState {
+            name: a.name.clone(),
+            state: a.state,
+            reason: a.reason.clone(),
+            attempt: r.map(|r| r.attempt),
+            question: r.and_then(|r| r.question.clone()),
+            exit_code: r.and_then(|r| r.exit_code),
+        };
+        let ends = a.state.is_some_and(RunState::is_settled);
+        s.ui.json(&Line::of(if ends { RunLine::End(now) } else { RunLine::State(now) }))?;
     } else if !s.ui.err_tty {
         let why = a.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
         let word = a.state.map_or("none", RunState::word);

@@ -5,7 +5,7 @@ use super::error::code;
 use super::ui::{ColorChoice, Ui};
 use crate::git::{command, worktree};
 use crate::model::hook_file::Event;
-use crate::ops::{Context, expire, hooks, moved_base};
+use crate::ops::{Context, expire, hooks, moved_base, wanted};
 use crate::runtime::process;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -92,6 +92,8 @@ pub(super) fn start_worker(common: &Path, command: &str) {
     if let Some(path) = command::plain_path() {
         worker.env("PATH", path);
     }
+    // Nor is it a part of the run that it may be started from.
+    worker.env_remove(crate::place::job::TOKEN);
     worker.arg(command).arg(common).current_dir(common).process_group(0);
     worker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Err(e) = worker.spawn() {
@@ -106,6 +108,24 @@ pub(super) fn worker(common: &Path) -> i32 {
     // What it has to say is shown by the next command; what it could not do, the next worker does.
     let done = Context::open(common).and_then(|ctx| moved_base::work(&ctx));
     if done.is_ok() { code::DONE } else { code::FATAL }
+}
+
+/// After a supervisor: whoever settled last has the reports written that are wanted.
+pub(super) fn after_run() {
+    let Some(common) = std::env::var_os("GIT_AGENTS_COMMON_DIR").map(PathBuf::from) else { return };
+    if wanted::is_any(&common) {
+        start_worker(&common, "report-worker");
+    }
+}
+
+/// `git-agents report-worker COMMON-DIR`.
+pub(super) fn report_worker(common: &Path) -> i32 {
+    process::close_inherited();
+    crate::supervisor::leave_session();
+    // What cannot be written is said by the next command that tries.
+    let done =
+        Context::open(common).is_ok_and(|ctx| super::render::wanted(&ctx).is_ok_and(|(_, wrong)| wrong.is_empty()));
+    if done { code::DONE } else { code::FATAL }
 }
 
 /// `git-agents expire-worker COMMON-DIR`.

@@ -5,6 +5,8 @@ mod complete;
 pub mod error;
 pub mod follow;
 mod hook;
+mod lines;
+mod manual;
 mod moved;
 pub mod render;
 mod screen;
@@ -55,14 +57,15 @@ meanwhile  status       who does what, who needs you (also plain 'git agents')
            stop, retry  end runs; run tasks again
            overlap      who changes things that meet, and how badly
 its place  path, exec   its directory; a command, or a shell, in it
-decide     report       what came out
+decide     report, diff   what came out; what one changed, uncommitted work too
            sync, land, push   rebases on the base; brings into it; publishes
 tidy up    rm, restore  removes environments, into the trash; brings them back
-           clean        removes what has landed; says why the rest stays
+           clean, history   removes what has landed; every agent there ever was
 set up     doctor       what is wrong, and what mends it
            hooks, skills   after a merge, tidies up and reminds; for assistants
            trust        approves the commands of .git-agents.toml
-           shell-init   the function 'agents' for bash, zsh or fish
+           manual       its pages; '--install' puts them where man finds them
+           shell-init   completion, and a function 'agents'; bash, zsh, fish
 
 AGENT is a name, a branch, a number of the last batch, or '@' (here).
 'git agents COMMAND -h' tells more about each.
@@ -93,6 +96,7 @@ enum Command {
     Path(commands::path::Args),
     Exec(commands::exec::Args),
     Report(commands::report::Args),
+    Diff(commands::diff::Args),
     #[command(alias = "merge")]
     Land(commands::land::Args),
     Push(commands::push::Args),
@@ -104,8 +108,10 @@ enum Command {
     Restore(commands::restore::Args),
     #[command(hide = true)]
     Undo(commands::restore::UndoArgs),
+    History(commands::history::Args),
     Doctor(commands::doctor::Args),
     Hooks(commands::hooks::Args),
+    Manual(commands::manual::Args),
     Skills(commands::skills::Args),
     Trust(commands::trust::Args),
     ShellInit(commands::shell_init::Args),
@@ -156,9 +162,14 @@ pub fn main() -> i32 {
     // The processes that are started by the dozen do without the command line's own machinery.
     if let [_, command, argument] = args.as_slice() {
         match command.to_str() {
-            Some("supervise") => return crate::supervisor::main(&argument.to_string_lossy()),
+            Some("supervise") => {
+                let code = crate::supervisor::main(&argument.to_string_lossy());
+                hook::after_run();
+                return code;
+            }
             Some("scripted-assistant") => return scripted(std::path::Path::new(argument)),
             Some("hook-worker") => return hook::worker(std::path::Path::new(argument)),
+            Some("report-worker") => return hook::report_worker(std::path::Path::new(argument)),
             Some("expire-worker") => return hook::expire_worker(std::path::Path::new(argument)),
             _ => {}
         }
@@ -272,6 +283,7 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Path(a) => commands::path::run(s, &a),
         Command::Exec(a) => commands::exec::run(s, &a),
         Command::Report(a) => commands::report::run(s, &a),
+        Command::Diff(a) => commands::diff::run(s, &a),
         Command::Land(a) => commands::land::run(s, &a),
         Command::Push(a) => commands::push::run(s, &a),
         Command::Sync(a) => commands::sync::run(s, &a),
@@ -279,8 +291,10 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
         Command::Clean(a) => commands::clean::run(s, &a),
         Command::Restore(a) => commands::restore::run(s, &a),
         Command::Undo(a) => commands::restore::undo(s, &a),
+        Command::History(a) => commands::history::run(s, &a),
         Command::Doctor(a) => commands::doctor::run(s, &a),
         Command::Hooks(a) => commands::hooks::run(s, &a),
+        Command::Manual(a) => commands::manual::run(s, &a),
         Command::Skills(a) => commands::skills::run(s, &a),
         Command::Trust(a) => commands::trust::run(s, &a),
         Command::ShellInit(a) => commands::shell_init::run(s, &a),

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::error::{CliError, code};
+use super::lines::{Change, Line, Snapshot, SnapshotKind, StatusLine};
 use super::screen::Screen;
 use crate::ops::Context;
 use crate::ops::answer::{AgentAnswer, StatusAnswer};
@@ -9,7 +10,6 @@ use crate::ops::inventory::{Agent, status_with};
 use crate::ops::overlap::answer::Question;
 use crate::ops::overlap::live::Follow;
 use crate::runtime::signals::{Signals, Wake};
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -116,9 +116,7 @@ fn end_of(signals: Signals) -> impl FnMut() -> i32 + Send + 'static {
 /// A whole answer first, then those that changed.
 fn tell(s: &Session, before: Option<&StatusAnswer>, now: &StatusAnswer) -> Result<(), CliError> {
     let Some(before) = before else {
-        let mut line = serde_json::to_value(now).expect("plain JSON");
-        line["kind"] = json!("snapshot");
-        return s.ui.json(&line);
+        return s.ui.json(&StatusLine::Snapshot(Snapshot { answer: now.clone(), kind: SnapshotKind::Snapshot }));
     };
     fn by_id(a: &StatusAnswer) -> BTreeMap<&str, &AgentAnswer> {
         a.agents.iter().map(|a| (a.id.as_str(), a)).collect()
@@ -126,14 +124,17 @@ fn tell(s: &Session, before: Option<&StatusAnswer>, now: &StatusAnswer) -> Resul
     let (then, here) = (by_id(before), by_id(now));
     let changed: Vec<&AgentAnswer> =
         now.agents.iter().filter(|a| then.get(a.id.as_str()).is_none_or(|b| *b != *a)).collect();
-    let gone: Vec<&str> =
-        before.agents.iter().filter(|a| !here.contains_key(a.id.as_str())).map(|a| a.name.0.as_str()).collect();
+    let gone: Vec<String> =
+        before.agents.iter().filter(|a| !here.contains_key(a.id.as_str())).map(|a| a.name.0.clone()).collect();
     let rest = before.checkouts != now.checkouts || before.holds != now.holds || before.batches != now.batches;
     if changed.is_empty() && gone.is_empty() && !rest {
         return Ok(());
     }
-    s.ui.json(&json!({
-        "version": 1, "kind": "change", "agents": changed, "gone": gone,
-        "checkouts": now.checkouts, "batches": now.batches, "holds": now.holds,
-    }))
+    s.ui.json(&StatusLine::Change(Line::of(Change::Change {
+        agents: changed.into_iter().cloned().collect(),
+        gone,
+        checkouts: now.checkouts.clone(),
+        batches: now.batches.clone(),
+        holds: now.holds.clone(),
+    })))
 }

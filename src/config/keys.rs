@@ -3,7 +3,7 @@
 use super::{table, value};
 
 /// Every key there is, to suggest from.
-const KEYS: &[&str] = &[
+pub(super) const KEYS: &[&str] = &[
     "base",
     "assistant",
     "branch-prefix",

@@ -20,6 +20,11 @@ pub use settings::{CheckConflict, Flags, Settings, Sources, resolve};
 
 use std::path::PathBuf;
 
+/// Every key of the project's file.
+pub fn file_keys() -> impl Iterator<Item = &'static str> {
+    keys::KEYS.iter().copied()
+}
+
 /// What can be wrong with the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

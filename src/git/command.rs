@@ -315,7 +315,10 @@ impl Call {
     pub fn in_terminal(mut self) -> Result<i32> {
         self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
         for v in ["GIT_PAGER", "GIT_EDITOR", "LC_ALL", "GIT_ADVICE"] {
-            self.command.env_remove(v);
+            match std::env::var_os(v) {
+                Some(value) => self.command.env(v, value),
+                None => self.command.env_remove(v),
+            };
         }
         let status = self.command.status().map_err(not_started(&self.command))?;
         Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
@@ -405,11 +408,15 @@ pub const MINIMUM: (u32, u32) = (2, 39);
 /// The version of the git program, checked against [`MINIMUM`].
 pub fn version(dir: &Path) -> Result<String> {
     let text = Call::user_visible(dir, ["--version"]).text()?;
-    let number = text.split(' ').nth(2).unwrap_or_default().to_owned();
-    let mut parts = number.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
-    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if found < MINIMUM {
-        return Err(Error::TooOld { found: number });
+    let version = text.split(' ').nth(2).unwrap_or_default().to_owned();
+    if number(&version) < MINIMUM {
+        return Err(Error::TooOld { found: version });
     }
-    Ok(number)
+    Ok(version)
+}
+
+/// The first two numbers of a version.
+pub fn number(version: &str) -> (u32, u32) {
+    let mut parts = version.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }

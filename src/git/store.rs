@@ -93,6 +93,13 @@ impl Store {
         self.sterile.call(worktree, ["-c", "core.fsync=none"].iter().chain(args))
     }
 
+    /// `call`, which then finds the objects that are only here.
+    pub fn lend(&self, call: Call) -> Call {
+        use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+        let objects = sterile::quote_c(self.sterile.dir().join("objects").as_os_str().as_bytes());
+        call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", std::ffi::OsString::from_vec(objects))
+    }
+
     /// A path in it that nothing has yet.
     pub(super) fn new_path(&self, what: &str) -> PathBuf {
         self.sterile.dir().join(format!("{what}-{}", self.counter.fetch_add(1, Ordering::Relaxed)))

@@ -127,6 +127,39 @@ impl Manager {
     }
 }
 
+/// The commands that git's configuration names for `event` and that are switched on, in order: git 2.54 and later run
+/// them before the file. `settings`: keys (section and variable in lower case) and values, as git lists them.
+pub fn configured<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>, event: Event) -> Vec<String> {
+    #[derive(Default)]
+    struct One<'a> {
+        name: &'a str,
+        command: &'a str,
+        listens: bool,
+        off: bool,
+    }
+    let mut all: Vec<One<'a>> = Vec::new();
+    for (key, value) in settings {
+        let Some((name, variable)) = key.strip_prefix("hook.").and_then(|k| k.rsplit_once('.')) else { continue };
+        let at = all.iter().position(|one| one.name == name).unwrap_or_else(|| {
+            all.push(One { name, ..One::default() });
+            all.len() - 1
+        });
+        match variable {
+            "command" => all[at].command = value,
+            // An empty one takes back those before it.
+            "event" => all[at].listens = !value.is_empty() && (all[at].listens || value == event.word()),
+            "enabled" => all[at].off = matches!(value.to_lowercase().as_str(), "false" | "no" | "off" | "0" | ""),
+            _ => {}
+        }
+    }
+    // Since 2.55 an event has a switch of its own.
+    if all.iter().any(|one| one.name == event.word() && one.off) {
+        return Vec::new();
+    }
+    all.retain(|one| one.listens && !one.off && !one.command.is_empty());
+    all.into_iter().map(|one| one.command.to_owned()).collect()
+}
+
 /// What stands where a hook of ours would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
@@ -257,6 +290,24 @@ mod tests {
         ] {
             assert_eq!(Found::of(Event::Merge, text.as_bytes()), found, "{text}");
         }
+    }
+
+    #[test]
+    fn what_git_s_configuration_runs_is_read_as_git_reads_it() {
+        let of = |text: &str| {
+            let lines = text.lines().map(|l| l.trim().split_once('=').unwrap());
+            configured(lines, Event::Merge)
+        };
+        let ours = "hook.ours.command=git-agents hook post-merge\nhook.ours.event=post-merge";
+        assert_eq!(of(ours), ["git-agents hook post-merge"]);
+        assert_eq!(
+            of(&format!("hook.a.b.event=post-checkout\nhook.a.b.event=post-merge\nhook.a.b.command=x\n{ours}")).len(),
+            2
+        );
+        for more in ["hook.ours.enabled=false", "hook.ours.event=", "hook.post-merge.enabled=0", "hook.ours.command="] {
+            assert!(of(&format!("{ours}\n{more}")).is_empty(), "{more}");
+        }
+        assert!(of("hook.other.command=x\nhook.other.event=post-checkout\ncore.hookspath=/x").is_empty());
     }
 
     #[test]

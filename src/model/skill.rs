@@ -58,11 +58,11 @@ impl CommandFile {
         let body = skill.text.splitn(3, "---\n").nth(2).unwrap_or(skill.text).trim();
         match self {
             CommandFile::Toml => format!(
-                "# written-by = {BLANK}\ndescription = \"{}\"\nprompt = '''\n{body}\n\nThe user's words: {{{{args}}}}\n'''\n",
+                "# written-by = {BLANK}\ndescription = \"{}\"\nprompt = '''\n{body}\n\nThe user's words:\n\n{{{{args}}}}\n'''\n",
                 skill.about
             ),
             CommandFile::Markdown => format!(
-                "---\ndescription: {}\nwritten-by: {BLANK}\n---\n\n{body}\n\nThe user's words: $ARGUMENTS\n",
+                "---\ndescription: {}\nwritten-by: {BLANK}\n---\n\n{body}\n\nThe user's words:\n\n$ARGUMENTS\n",
                 skill.about
             ),
         }

@@ -33,7 +33,10 @@ pub fn check(adapter: &Adapter, ctx: &Context, env_allow: Option<&Vec<String>>) 
             format!("{hint}; nothing was started"),
         ));
     };
-    let asker = Asker { program: path, env_allow: env_allow.cloned(), cwd: ctx.repo().common_dir.clone() };
+    let cwd = ctx.repo().common_dir.clone();
+    let checkout =
+        ctx.repo().toplevel.clone().or_else(|| ctx.repo().main_worktree.clone()).unwrap_or_else(|| cwd.clone());
+    let asker = Asker { program: path, env_allow: env_allow.cloned(), cwd, checkout };
     flags(adapter, program, &asker)?;
     match &adapter.needs.login {
         Some(login) if !is_logged_in(login, &asker) => Err(Error::refused(
@@ -152,10 +155,11 @@ fn is_logged_in(login: &Login, asker: &Asker) -> bool {
         return true;
     }
     let Some(home) = env.get(OsStr::new("HOME")).map(PathBuf::from) else { return true };
+    // Some look for a '.env' from their directory upwards too.
+    let places: Vec<&Path> = std::iter::once(home.as_path()).chain(asker.checkout.ancestors()).collect();
     let sign = |file: &String| {
         let (file, word) = file.split_once(':').unwrap_or((file, ""));
-        let path = home.join(file);
-        if word.is_empty() { path.exists() } else { holds(&path, word) }
+        places.iter().map(|d| d.join(file)).any(|p| if word.is_empty() { p.exists() } else { holds(&p, word) })
     };
     if login.files.iter().any(sign) {
         return true;
@@ -181,6 +185,7 @@ struct Asker {
     program: PathBuf,
     env_allow: Option<Vec<String>>,
     cwd: PathBuf,
+    checkout: PathBuf,
 }
 
 impl Asker {

@@ -4,10 +4,10 @@
 //! `core.hooksPath` is never set, and a tool's files are touched only when that is asked for.
 
 use super::{Context, Error, Result};
-use crate::git::command::Call;
+use crate::git::command::{self, Call};
 use crate::git::config_file::expand_home;
 use crate::git::worktree::Link;
-use crate::model::hook_file::{EVENTS, Event, Found, Manager, with_block, without_block};
+use crate::model::hook_file::{EVENTS, Event, Found, Manager, configured, with_block, without_block};
 use crate::runtime::{clock, files};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ pub struct Survey {
     pub not_here: Option<String>,
     /// Linked worktrees look elsewhere.
     pub relative: bool,
+    /// Why git does not run hooks from its configuration, where it does not.
+    pub no_configured: Option<String>,
     /// The tool that rules all of them.
     pub manager: Option<Manager>,
     /// Each event's file.
@@ -42,6 +44,20 @@ pub struct HookFile {
     pub found: Found,
     /// Its permissions; `None` where there is none.
     mode: Option<u32>,
+    /// Commands that git's configuration names for this event: other people's, unless they call us.
+    configured: Vec<String>,
+}
+
+impl HookFile {
+    /// Whether git's configuration names us.
+    fn is_configured(&self) -> bool {
+        self.configured.iter().any(|c| calls(self.event, c.as_bytes()))
+    }
+}
+
+/// Whether `text` is a hook that calls us.
+fn calls(event: Event, text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).contains(&format!("git-agents hook {}", event.word()))
 }
 
 /// What the user allowed.
@@ -73,6 +89,9 @@ pub enum Step {
     },
 }
 
+/// The first git that runs hooks from its configuration.
+const CONFIGURED: (u32, u32) = (2, 54);
+
 /// Looks.
 pub fn survey(ctx: &Context) -> Result<Survey> {
     let repo = ctx.repo();
@@ -93,9 +112,12 @@ pub fn survey(ctx: &Context) -> Result<Survey> {
     for event in EVENTS {
         let path = dir.join(event.word());
         let (found, mode) = look(event, &path)?;
-        files.push(HookFile { event, path, found, mode });
+        let settings = repo.settings()?.iter().map(|(_, key, value)| (key.as_str(), value.as_str()));
+        files.push(HookFile { event, path, found, mode, configured: configured(settings, event) });
     }
-    Ok(Survey { dir, not_here, relative, manager, files })
+    let too_old = command::number(&repo.version) < CONFIGURED;
+    let no_configured = too_old.then(|| format!("git {} does not run hooks from its configuration", repo.version));
+    Ok(Survey { dir, not_here, relative, no_configured, manager, files })
 }
 
 fn not_here(ctx: &Context, dir: &Path, set: Option<&(String, String, String)>) -> Result<Option<String>> {
@@ -152,6 +174,8 @@ fn step(s: &Survey, f: &HookFile, allowed: Allowed) -> Step {
     let line = || Some((format!("'{shown}'"), format!("git-agents hook {} \"$@\" || :", f.event.word())));
     match (f.found, s.manager) {
         (Found::Ours | Found::Block, _) => return Step::Nothing,
+        // Twice were once too often.
+        _ if f.is_configured() && s.no_configured.is_none() => return Step::Nothing,
         (Found::OldBlock, _) if s.not_here.is_none() => return Step::Write,
         _ => {}
     }
@@ -263,22 +287,24 @@ pub fn standings(ctx: &Context, s: &Survey, others: bool) -> Result<Vec<Standing
         places.push((repo.common_dir.clone(), repo.common_dir.clone()));
     }
     let one = |f: &HookFile| -> Standing {
+        let by_config = f.is_configured();
+        // They run before a file, whatever that is.
+        let others_there = s.no_configured.is_none() && f.configured.iter().any(|c| !calls(f.event, c.as_bytes()));
         if !f.found.is_in_place() {
-            let calls = |text: &[u8]| {
-                let word = format!("git-agents hook {}", f.event.word());
-                String::from_utf8_lossy(text).contains(&word)
-            };
+            if let (true, Some(why)) = (by_config, &s.no_configured) {
+                return Standing::Silent(why.clone());
+            }
             let by_hand = s.manager == Some(Manager::Husky)
-                && repo
-                    .main_worktree
-                    .as_ref()
-                    .is_some_and(|m| std::fs::read(m.join(".husky").join(f.event.word())).is_ok_and(|t| calls(&t)));
-            let called = by_hand || std::fs::read(&f.path).is_ok_and(|t| calls(&t));
+                && repo.main_worktree.as_ref().is_some_and(|m| {
+                    std::fs::read(m.join(".husky").join(f.event.word())).is_ok_and(|t| calls(f.event, &t))
+                });
+            let called = by_hand || by_config || std::fs::read(&f.path).is_ok_and(|t| calls(f.event, &t));
             let managed = s.manager.or(match f.found {
                 Found::Managed(m) => Some(m),
                 _ => None,
             });
-            if !others {
+            let alone = by_config && !others_there && f.found == Found::Nothing;
+            if !others && !alone {
                 return match managed {
                     _ if called => Standing::Untried("it is called after other commands".into()),
                     Some(m) => Standing::Untried(format!("{m} decides what runs")),
@@ -288,6 +314,8 @@ pub fn standings(ctx: &Context, s: &Survey, others: bool) -> Result<Vec<Standing
             if f.found == Found::Nothing && !called {
                 return Standing::Missing;
             }
+        } else if others_there && !others {
+            return Standing::Untried("git's configuration names other commands that run before it".into());
         }
         // What a relative path leads to in an agent's worktree is the agent's own: it is not run.
         let silent = places.iter().take(if s.relative { 1 } else { 2 }).find_map(|(top, admin)| {

@@ -2,6 +2,7 @@
 //! a second time nothing happens. Nothing of the project is run.
 
 use super::hooks::{self, Allowed, Step, Survey};
+use super::skills::{self, Hook, Scope};
 use super::{Context, Error, Result, plan};
 use crate::config::{Approval, Project, project};
 use crate::git::command::Call;
@@ -19,6 +20,8 @@ pub struct Options {
     pub local: bool,
     /// The git hooks too.
     pub hooks: bool,
+    /// What assistants in use here read, in the user's own directories.
+    pub skills: bool,
     /// `git log` shows the notes by itself.
     pub notes: bool,
 }
@@ -34,6 +37,8 @@ pub struct Proposal {
     pub unapproved: bool,
     /// The hooks, where they are wanted.
     pub hooks: Option<(Survey, Vec<Step>)>,
+    /// What assistants read, where that is wanted and one of them is in use here.
+    pub skills: Option<(skills::Survey, Vec<skills::Step>)>,
     /// Whether git is told to show the notes.
     pub notes: bool,
 }
@@ -58,11 +63,19 @@ pub enum FilePlan {
 }
 
 impl Proposal {
+    /// Whether claude is given the hook that warns before an edit.
+    pub fn warns(&self) -> bool {
+        let settings = self.skills.as_ref().and_then(|(survey, _)| survey.settings.as_ref());
+        settings.is_some_and(|(_, there)| !there.contains(&Hook::Check))
+    }
+
     /// Whether there is anything to do.
     pub fn acts(&self) -> bool {
         let write = |t: &Step| matches!(t, Step::Write | Step::Insert);
         matches!(self.file, FilePlan::New { .. })
             || self.notes
+            || self.skills.as_ref().is_some_and(|(_, steps)| steps.contains(&skills::Step::Write))
+            || self.warns()
             || self.hooks.as_ref().is_some_and(|(_, steps)| steps.iter().any(write))
     }
 }
@@ -102,7 +115,12 @@ pub fn propose(ctx: &Context, o: Options) -> Result<Proposal> {
         }
         false => None,
     };
-    Ok(Proposal { detected, file, unapproved, hooks, notes: o.notes && !shows_notes(ctx)? })
+    // None of them in use here is no mistake of this command's.
+    let skills = o.skills.then(|| skills::survey(&Scope::User, &[]).ok()).flatten().map(|survey| {
+        let steps = survey.files.iter().map(|f| skills::step(f, false)).collect();
+        (survey, steps)
+    });
+    Ok(Proposal { detected, file, unapproved, hooks, skills, notes: o.notes && !shows_notes(ctx)? })
 }
 
 fn shows_notes(ctx: &Context) -> Result<bool> {
@@ -213,6 +231,20 @@ pub fn apply(ctx: &Context, p: &Proposal) -> Result<Done> {
         for (file, step) in survey.files.iter().zip(steps).filter(|(_, s)| matches!(s, Step::Write | Step::Insert)) {
             match hooks::apply(file, step) {
                 Ok(()) => done.did.push(format!("'{}' written", file.path.display())),
+                Err(e) => done.failed.push(e.with_hint()),
+            }
+        }
+    }
+    if let Some((survey, steps)) = &p.skills {
+        for (file, step) in survey.files.iter().zip(steps).filter(|(_, s)| **s == skills::Step::Write) {
+            match skills::apply(file, *step) {
+                Ok(()) => done.did.push(format!("'{}' written", file.path.display())),
+                Err(e) => done.failed.push(e.with_hint()),
+            }
+        }
+        if p.warns() {
+            match survey.set_hook(Hook::Check, true) {
+                Ok(_) => done.did.push(format!("{} is in claude's settings", Hook::Check.about())),
                 Err(e) => done.failed.push(e.with_hint()),
             }
         }

@@ -93,9 +93,44 @@ pub fn open_private(path: &Path, options: &mut OpenOptions) -> Result<File, Erro
 
 /// Replaces `path` by `bytes`, 0600, durable when it returns.
 pub fn write_durable(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    replace(path, bytes, &|tmp| open_private(tmp, OpenOptions::new().write(true).create_new(true)))
+}
+
+/// The same for a file of the user's: as open to others as it is, or as theirs are. What is no file (a pipe, a terminal)
+/// is written to.
+pub fn write_for_user(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    // A link stays one.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let there = fs::metadata(path).ok();
+    if there.as_ref().is_some_and(|m| !m.is_file() && !m.is_dir()) {
+        let open = OpenOptions::new().write(true).open(path);
+        return open.and_then(|mut f| f.write_all(bytes)).map_err(because("write", path));
+    }
+    replace(path, bytes, &|tmp| {
+        let made = OpenOptions::new().write(true).create_new(true).custom_flags(nix::libc::O_CLOEXEC).open(tmp);
+        let made = made.map_err(because("open", tmp))?;
+        if let Some(m) = &there {
+            made.set_permissions(m.permissions()).map_err(because("write", tmp))?;
+        }
+        Ok(made)
+    })
+}
+
+/// Whether [`write_for_user`] would find room for a file beside `path`, or something to write to.
+pub fn probe(path: &Path) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+        return OpenOptions::new().write(true).open(path).map(drop);
+    }
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let tmp = temporary_beside(&path);
+    OpenOptions::new().write(true).create_new(true).open(&tmp)?;
+    fs::remove_file(&tmp)
+}
+
+fn replace(path: &Path, bytes: &[u8], make: &dyn Fn(&Path) -> Result<File, Error>) -> Result<(), Error> {
     let tmp = temporary_beside(path);
     let result = (|| {
-        let mut f = open_private(&tmp, OpenOptions::new().write(true).create_new(true))?;
+        let mut f = make(&tmp)?;
         f.write_all(bytes).map_err(because("write", &tmp))?;
         f.sync_all().map_err(because("sync", &tmp))?;
         fs::rename(&tmp, path).map_err(because("replace", path))

@@ -166,8 +166,14 @@ pub fn run(agent: &mut Agent) -> Result<Done> {
         token: agent.address.token.clone(),
         grace: agent.plan.grace(),
     };
+    let told: Vec<String> = messages.iter().map(|(_, m)| m.clone()).chain(agent.record.hand_on.clone()).collect();
     let said: Vec<PathBuf> = messages.into_iter().map(|(path, _)| path).collect();
     let seen = watched(agent, &row, &job, &entry, &said, resume)?;
+    if seen.has_no_session(&row) {
+        // It is gone, or has not begun: to resume it would fail again, for ever. Nobody has heard what it was told.
+        agent.record.session = None;
+        agent.record.hand_on = (!told.is_empty()).then(|| told.join("\n\n"));
+    }
     agent.address.assistant = None;
     agent.publish_address();
     conclude(agent, &row, &entry, begin, seen)
@@ -230,6 +236,8 @@ pub(super) struct Seen {
     question: Option<String>,
     /// It did something after it asked.
     went_on: bool,
+    /// It was to go on with a session.
+    resumed: bool,
     /// It told the id of its session: there is one.
     session: bool,
     /// The last error it said, or else the last line, that was no event.
@@ -238,6 +246,15 @@ pub(super) struct Seen {
     could_not_start: Option<String>,
     progress: bool,
     seconds: u64,
+}
+
+impl Seen {
+    /// Whether it would have told of a session if there were one to go on with.
+    fn has_no_session(&self, row: &Adapter) -> bool {
+        let tells = row.session != SessionBy::None && row.output.names_session();
+        let failed = self.ended.stopped.is_none() && self.ended.code.is_some_and(|c| c != 0);
+        tells && !self.session && (failed || !self.resumed)
+    }
 }
 
 fn watched(
@@ -252,7 +269,7 @@ fn watched(
     let mut raw = CappedLog::open(&agent.run.file("output.log"), HEAD, CAP).map_err(open("output.log"))?;
     let mut events = EventLog::open(&agent.run.file("events.jsonl")).map_err(open("events.jsonl"))?;
     let mut splitter = LineSplitter::new(if row.output.has_events() { EVENT_MAX } else { LINE_MAX });
-    let mut seen = Seen::default();
+    let mut seen = Seen { resumed, ..Seen::default() };
     let mut watch = Watch::new(agent);
     let tokens = agent.record.tokens.filter(|_| !(resumed && row.usage_of_session));
     let spent_before = (agent.record.cost_usd, tokens);
@@ -413,10 +430,6 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
     if let Some(words) = &seen.last_words {
         agent.record.claim = Some(crate::model::text::clip_bytes(words.clone(), 4 << 10));
     }
-    if !seen.session && (seen.finished != Some(true) || seen.ended.code != Some(0)) && names_session(row) {
-        // There is none of that name, or none at all yet: to resume it would fail again, for ever.
-        agent.record.session = None;
-    }
     if let Some(why) = seen.could_not_start {
         hold::note_start(&agent.ctx, agent.assistant(), Some(&why))?;
         return Ok(Done::Failed(RunState::Failed, Some(why)));
@@ -509,11 +522,6 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         }
         other => Done::Final(other, reason),
     })
-}
-
-/// Whether each start of it that came as far as a session says so.
-fn names_session(row: &Adapter) -> bool {
-    row.session != SessionBy::None && row.output.names_session()
 }
 
 /// It asked: a message that is there already is the answer.

@@ -10,40 +10,65 @@ use std::path::{Path, PathBuf};
 
 /// A machine with these assistants, set up for the model; `None` where one is not installed.
 fn machine(names: &[&str], url: &str) -> Option<Env> {
-    let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/node_modules/.bin");
-    let tools: Vec<(PathBuf, &&str)> = names.iter().map(|n| (bin.join(n), n)).collect();
-    if let Some((missing, _)) = tools.iter().find(|(t, _)| !t.exists()) {
-        let what = format!("'{}' is not there: tests/run installs it", missing.display());
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools");
+    let bins = ["npm/node_modules/.bin", "nightly/node_modules/.bin", "aider/bin"].map(|d| target.join(d));
+    let find = |name: &str| bins.iter().map(|b| b.join(name)).find(|p| p.exists());
+    let tools: Vec<(Option<PathBuf>, &str)> = names.iter().map(|n| (find(n), *n)).collect();
+    if let Some((_, name)) = tools.iter().find(|(t, _)| t.is_none()) {
+        let what = format!("'{name}' is not in '{}': tests/run and tests/nightly install it", target.display());
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{what}");
         eprintln!("left out: {what}");
         return None;
     }
-    // Its sandbox refuses a home in the directory for temporary files.
+    // The sandbox of codex refuses a home in the directory for temporary files.
     let env = Env::with_home(Path::new(env!("CARGO_TARGET_TMPDIR")));
     for (tool, name) in tools {
-        std::os::unix::fs::symlink(tool, env.root().join("bin").join(name)).unwrap();
+        std::os::unix::fs::symlink(tool.unwrap(), env.root().join("bin").join(name)).unwrap();
     }
-    let file = |path: &str, text: String| {
+    for (path, text) in SET_UP {
         let path = env.home().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
-    file(
-        ".codex/config.toml",
-        format!(
-            "model = 'test'\nmodel_provider = 'test'\n[analytics]\nenabled = false\n[model_providers.test]\nname = 'test'\n\
-             base_url = '{url}/v1'\nwire_api = 'responses'\nrequest_max_retries = 0\nstream_max_retries = 0\n"
-        ),
-    );
-    file(
-        ".gemini/settings.json",
-        r#"{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},
-            "telemetry":{"enabled":false},"general":{"disableAutoUpdate":true},"model":{"name":"gemini-2.5-flash"}}"#
-            .to_owned(),
-    );
-    file(".gemini/.env", format!("GEMINI_API_KEY=test\nGOOGLE_GEMINI_BASE_URL={url}\n"));
+        std::fs::write(path, text.replace("@MODEL@", url)).unwrap();
+    }
     Some(env)
 }
+
+/// What each finds in its home: nothing but the model server is asked for anything.
+const SET_UP: &[(&str, &str)] = &[
+    (
+        ".codex/config.toml",
+        "model = 'test'\nmodel_provider = 'test'\n[analytics]\nenabled = false\n[model_providers.test]\nname = 'test'\n\
+         base_url = '@MODEL@/v1'\nwire_api = 'responses'\nrequest_max_retries = 0\nstream_max_retries = 0\n",
+    ),
+    (
+        ".gemini/settings.json",
+        r#"{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},
+            "telemetry":{"enabled":false},"general":{"disableAutoUpdate":true},"model":{"name":"gemini-2.5-flash"}}"#,
+    ),
+    (".gemini/.env", "GEMINI_API_KEY=test\nGOOGLE_GEMINI_BASE_URL=@MODEL@\n"),
+    (
+        ".qwen/settings.json",
+        r#"{"security":{"auth":{"selectedType":"openai"}},"model":{"name":"test"},"privacy":{"usageStatisticsEnabled":false},
+            "telemetry":{"enabled":false},"general":{"disableAutoUpdate":true}}"#,
+    ),
+    (".qwen/.env", "OPENAI_API_KEY=test\nOPENAI_BASE_URL=@MODEL@/v1\nOPENAI_MODEL=test\n"),
+    (
+        ".config/opencode/opencode.json",
+        r#"{"autoupdate":false,"share":"disabled","model":"test/test","small_model":"test/test","provider":{"test":
+            {"npm":"@ai-sdk/openai-compatible","name":"test","options":{"baseURL":"@MODEL@/v1","apiKey":"test"},
+             "models":{"test":{"name":"Test","tool_call":true,"limit":{"context":100000,"output":8000}}}}}}"#,
+    ),
+    (
+        ".claude/settings.json",
+        r#"{"env":{"ANTHROPIC_BASE_URL":"@MODEL@","CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC":"1","DISABLE_AUTOUPDATER":"1"},
+            "apiKeyHelper":"echo test"}"#,
+    ),
+    (
+        ".aider.conf.yml",
+        "model: openai/test\nweak-model: openai/test\nopenai-api-base: @MODEL@/v1\nopenai-api-key: test\nedit-format: whole\n\
+         map-tokens: 0\nanalytics: false\nshow-model-warnings: false\n",
+    ),
+];
 
 fn run(repo: &Repo<'_>, assistant: &str, tasks: &[(&str, &str)], args: &[&str]) -> crate::support::Out {
     repo.write("../tasks.md", agents::list(tasks));
@@ -182,6 +207,138 @@ fn gemini_is_refused_asks_and_meets_its_limit() {
     repo.agents(&["stop", "--all"]).ok();
 }
 
+/// An assistant that a person talks to, told to use a skill for two tasks.
+fn told_to_use(env: &Env, repo: &Repo<'_>, call: &[&str], prompt: &str) -> crate::support::Out {
+    repo.set("agents.assistant", "scripted");
+    repo.set("user.name", "A Tester");
+    repo.set("user.email", "tester@example.org");
+    // A shell that codex starts for commands is one of a log-in, with a path of its own.
+    let path = format!("PATH='{}'\n", env.path().to_str().unwrap());
+    std::fs::write(env.home().join(".bash_profile"), path).unwrap();
+    repo.agents(&["skills", "install", "--for", call[0]]).ok();
+    let list = "1. WRITE: a.txt: a\n   COMMIT: a\n2. WRITE: b.txt: b\n   COMMIT: b\n";
+    let mut command = env.command(call[0], repo.path());
+    command.args(&call[1..]).arg(format!("{prompt}\nSKILL: parallel\nSAY: reported\n\n{list}"));
+    let out = crate::support::env::run(command, b"").ok();
+    let status = repo.agents(&["status", "--json"]).ok().json();
+    let agents = status["agents"].as_array().unwrap();
+    assert_eq!(agents.len(), 2, "{out}");
+    assert!(agents.iter().all(|a| a["run"]["state"] == "succeeded" && a["ahead"] == 1), "{status}");
+    out
+}
+
+#[test]
+fn codex_finds_the_skill_and_follows_it() {
+    let model = Model::start();
+    let Some(env) = machine(&["codex"], &model.url()) else { return };
+    let repo = env.repo("x");
+    let call = ["codex", "exec", "--json", "--dangerously-bypass-approvals-and-sandbox"];
+    let out = told_to_use(&env, &repo, &call, "$parallel");
+    // What it was shown is the report.
+    assert!(out.stdout.contains("2 of 2 agents ready") && out.stdout.contains("reported"), "{out}");
+}
+
+#[test]
+fn gemini_finds_the_skill_and_follows_it_and_so_does_its_command() {
+    let model = Model::start();
+    let Some(env) = machine(&["gemini"], &model.url()) else { return };
+    let repo = env.repo("x");
+    let call = ["gemini", "--approval-mode", "yolo", "--skip-trust", "-o", "stream-json", "-p"];
+    let out = told_to_use(&env, &repo, &call, "Use the skill 'parallel' for this.");
+    assert!(out.stdout.contains("2 of 2 agents ready") && out.stdout.contains("reported"), "{out}");
+    // Typed as a command, all of it is in the prompt; gemini makes one line of the words behind it.
+    let mut command = env.command("gemini", repo.path());
+    command.args(&call[1..]).arg("/parallel SAY: found");
+    let out = crate::support::env::run(command, b"").ok();
+    assert!(out.stdout.contains(r#""content":"found""#), "{out}");
+    let told = model.conversation("SAY: found").join("\n");
+    assert!(told.contains("git agents run -d -f -") && told.contains("git agents wait --timeout"), "{told}");
+}
+
+/// Runs tasks with assistants that take their provider from the environment.
+fn run_with(repo: &Repo<'_>, env: &Env, assistant: &str, url: &str, tasks: &[(&str, &str)]) -> crate::support::Out {
+    repo.write("../tasks.md", agents::list(tasks));
+    // With its retry: of two that start for the first time in a home, opencode lets one fail.
+    let args = ["run", "-a", assistant, "-f", "../tasks.md"];
+    let mut command = env.agents_command(repo.path(), &args);
+    command.env("COPILOT_PROVIDER_BASE_URL", format!("{url}/v1")).env("COPILOT_MODEL", "test");
+    command.env("COPILOT_OFFLINE", "true").env("OPENCODE_DISABLE_MODELS_FETCH", "1");
+    command.env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1").env("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1");
+    command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
+    crate::support::env::run(command, b"")
+}
+
+/// Edits and commits, then goes on in its session; one that does nothing has not succeeded.
+fn works(name: &str, resumes: bool) {
+    let model = Model::start();
+    let Some(env) = machine(&[name], &model.url()) else { return };
+    let repo = env.repo("x");
+    let out = run_with(&repo, &env, name, &model.url(), &[("a", COMMIT), ("idle", "SAY: I did it all")]);
+    assert_eq!((repo.state("a").as_str(), repo.state("idle").as_str()), ("succeeded", "unchanged"), "{out}");
+    let worktree = repo.worktree("a");
+    assert_eq!(worktree.git(&["log", "-1", "--format=%s %an"]), "Hello A Tester");
+    assert_eq!(repo.reported("a")["claim"], "hello says hello");
+    let before = repo.status_of("a")["run"].clone();
+    assert!(before["session"].is_string(), "{before}");
+    if resumes {
+        let message = "RUN: echo again >again && git add again && git commit -qm Again";
+        let mut command = env.agents_command(repo.path(), &["send", "--wait", "a", message]);
+        command.env("COPILOT_PROVIDER_BASE_URL", format!("{}/v1", model.url())).env("COPILOT_MODEL", "test");
+        command.env("COPILOT_OFFLINE", "true");
+        crate::support::env::run(command, b"").ok();
+        assert_eq!(worktree.git(&["log", "-1", "--format=%s"]), "Again");
+        assert_eq!(repo.status_of("a")["run"]["session"], before["session"]);
+        assert!(model.conversation("echo again").iter().any(|t| t.contains("Hello")), "one conversation");
+    }
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_claude_works() {
+    works("claude", true);
+    let model = Model::start();
+    let Some(env) = machine(&["claude"], &model.url()) else { return };
+    let (repo, outside) = (env.repo("x"), env.home().join("outside"));
+    let write = format!("CALL: Write {{\"file_path\":\"{}\",\"content\":\"x\"}}", outside.display());
+    let tasks = [("refused", write.as_str()), ("asks", "SAY: NEEDS-INPUT: red or blue?")];
+    run(&repo, "claude", &tasks, &["--cost", "1"]).code(1);
+    let refused = repo.status_of("refused")["run"].clone();
+    assert_eq!((&refused["state"], &refused["denied"]), (&"unchanged".into(), &1.into()), "{refused}");
+    assert!(!outside.exists() && refused["cost_usd"].as_f64() > Some(0.0));
+    assert_eq!(repo.status_of("asks")["run"]["question"], "red or blue?");
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_copilot_works() {
+    works("copilot", true);
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_opencode_works() {
+    works("opencode", true);
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_qwen_works() {
+    works("qwen", true);
+}
+
+#[test]
+#[ignore = "nightly"]
+fn nightly_aider_edits_and_commits_by_itself() {
+    let model = Model::start();
+    let Some(env) = machine(&["aider"], &model.url()) else { return };
+    let repo = env.repo("x");
+    let out =
+        run_with(&repo, &env, "aider", &model.url(), &[("a", "FILE: hello: hello"), ("idle", "SAY: I did it all")]);
+    assert_eq!((repo.state("a").as_str(), repo.state("idle").as_str()), ("succeeded", "unchanged"), "{out}");
+    assert_eq!(repo.worktree("a").git(&["show", "HEAD:hello"]), "hello");
+    assert!(!repo.worktree("a").git(&["ls-files"]).contains(".aider"), "what it leaves behind is not work");
+}
+
 /// A program with this name, whose help is `help`, and which says `login` when it is asked for its log-in.
 fn pretend(env: &Env, name: &str, help: &str, login: &str) {
     env.script(
@@ -233,6 +390,33 @@ fn an_assistant_that_cannot_work_is_refused_before_anything_starts() {
 }
 
 #[test]
+fn a_session_that_is_gone_is_not_resumed_for_ever() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let script = r#"#!/bin/sh
+case "$*" in
+*help*) echo '--json --skip-git-repo-check -c --dangerously-bypass-approvals-and-sandbox --model' ;;
+*resume*) echo 'Error: no rollout found for thread id'; exit 1 ;;
+*) cat >../seen
+   echo '{"type":"thread.started","thread_id":"new"}'
+   mktemp file.XXXXXX
+   echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}' ;;
+esac
+"#;
+    env.script("codex", script);
+    std::fs::create_dir(env.home().join(".codex")).unwrap();
+    std::fs::write(env.home().join(".codex/auth.json"), "{}").unwrap();
+    repo.agents(&["run", "-a", "codex", "Do the thing"]).ok();
+    assert_eq!(repo.status_of("do-the-thing")["run"]["session"], "new");
+    repo.write("../x.agents/seen", "");
+    let out = repo.agents(&["send", "--wait", "do-the-thing", "and the other"]).ok();
+    assert!(out.stderr.contains("tries again: codex exited with 1: Error: no rollout found"), "{out}");
+    let seen = repo.read("../x.agents/seen");
+    assert!(seen.contains("Do the thing"), "a new session has to be told all: {seen}");
+    assert!(seen.contains("and the other"), "and what was sent is not lost: {seen}");
+}
+
+#[test]
 fn a_help_is_read_once_for_each_file() {
     let env = Env::new();
     let repo = env.repo("x");
@@ -240,9 +424,9 @@ fn a_help_is_read_once_for_each_file() {
     let count = env.root().join("count");
     let text = |more: &str| format!("#!/bin/sh\necho x >>{}\necho '{flags} {more}'\n", count.display());
     let asked = || std::fs::read_to_string(&count).unwrap().lines().count();
-    std::fs::create_dir(env.home().join(".gemini")).unwrap();
-    std::fs::write(env.home().join(".gemini/.env"), "").unwrap();
     env.script("gemini", &text(""));
+    repo.agents(&["run", "-a", "gemini", "--dry-run", "do it"]).code(128);
+    repo.write(".env", "GEMINI_API_KEY=it looks here too\n");
     for _ in 0..2 {
         repo.agents(&["run", "-a", "gemini*2", "--dry-run", "do it", "do that"]).ok();
     }

@@ -195,7 +195,7 @@ fn it_starts_no_git_writes_nothing_and_complains_about_nothing() {
     assert_eq!(words(&["bash", "2", "agents", "rm", "s"]), "second \n");
     assert_eq!(words(&["bash", "3", "agents", "status", "--batch", ""]), "1 \n");
     assert_eq!(words(&["bash", "2", "agents", "show", "1"]), "1 \n");
-    assert_eq!(words(&["bash", "3", "agents", "run", "-a", ""]), "scripted \n");
+    assert_eq!(words(&["bash", "3", "agents", "run", "-a", "scr"]), "scripted \n");
     // In an agent's own worktree too.
     let place = PathBuf::from(repo.agents(&["path", "second"]).ok().stdout.trim_end());
     assert_eq!(ask(&repo, &place, &["fish", "2", "agents", "rm", "sec"]).stdout, "second\tsecond\n");

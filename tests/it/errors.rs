@@ -8,8 +8,66 @@ use crate::kill::{CASES, Case, Lab, case, remove_temporary_objects};
 use crate::support::env::run;
 use crate::support::kill::Point;
 use crate::support::kill::Target;
-use crate::support::{Before, Env, Out, repo_invariants};
+use crate::support::{Before, Env, Out, Repo, repo_invariants};
 use std::path::Path;
+
+/// An agent `k` that its base has left behind, with uncommitted work.
+fn behind(repo: &Repo<'_>) {
+    let at = crate::sync::with_commit(repo, "k", "made.txt", "made\n");
+    at.write("src/a.txt", format!("first line\n{}", at.read("src/a.txt")));
+    at.commit("Changed");
+    for (path, text) in WORK {
+        at.write(path, text);
+    }
+    repo.write("new/dir/on-base.txt", "x\n".repeat(5000));
+    repo.write("src/b.txt", "other\n");
+    repo.git(&["add", "new", "src"]);
+    repo.git(&["commit", "--quiet", "-m", "The base moves"]);
+}
+
+const WORK: [(&str, &str); 2] = [("made.txt", "made, and more\r\n"), ("untracked/deep.txt", "untracked\n")];
+
+/// `sync` again: on the base, and what was not committed where it was.
+#[track_caller]
+fn synced(lab: &Lab<'_>, args: &[&str], what: &str) {
+    let out = lab.repo.agents(args);
+    assert_eq!(out.status, 0, "{what}: {out}");
+    let at = lab.repo.worktree("k");
+    assert_eq!(
+        (at.tip("HEAD~2"), at.git(&["symbolic-ref", "HEAD"])),
+        (lab.repo.tip("main"), "refs/heads/k".into()),
+        "{what}"
+    );
+    for (path, text) in WORK.iter().filter(|_| args.contains(&"--carry")) {
+        assert_eq!(at.read(path), *text, "{what}");
+    }
+}
+
+const SYNCS: &[Case] = &[
+    Case {
+        name: "sync",
+        args: &["sync", "k"],
+        prepare: |repo| {
+            behind(repo);
+            let at = repo.worktree("k");
+            at.git(&["checkout", "--quiet", "made.txt"]);
+            std::fs::remove_dir_all(at.join("untracked")).unwrap();
+        },
+        again: |lab, what| synced(lab, &["sync", "k"], what),
+        same: |_| String::new(),
+    },
+    Case {
+        name: "sync --carry",
+        args: &["sync", "--carry", "k"],
+        prepare: behind,
+        again: |lab, what| synced(lab, &["sync", "--carry", "k"], what),
+        same: |_| String::new(),
+    },
+];
+
+fn all_cases() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(SYNCS).chain(crate::land_kill::CASES)
+}
 
 /// Whether `out` is an end that a person understands: done, or an error. A message that could itself not be written is
 /// excused.
@@ -25,7 +83,7 @@ fn clear_end(out: &Out, point: &Point, what: &str) {
 /// Every `step`-th change of a command from `first`, refused with `errno`; how many.
 fn sweep(case: &Case, errno: &str, first: usize, step: usize) -> usize {
     let env = Env::new();
-    let lab = Lab::new(&env, case.prepare);
+    let lab = Lab::of(&env, case);
     let points: Vec<Point> = lab.target(case.args).points();
     // Starting a process fails in ways of its own, and a signal is no file.
     let can = |p: &&Point| {
@@ -63,7 +121,7 @@ fn sweep(case: &Case, errno: &str, first: usize, step: usize) -> usize {
 /// The same for the gits that it starts.
 fn sweep_gits(case: &Case, errno: &str, step: usize) -> usize {
     let env = Env::new();
-    let lab = Lab::new(&env, case.prepare);
+    let lab = Lab::of(&env, case);
     let target = lab.target(case.args);
     let children = target.git_children();
     let all: Vec<(usize, &Point)> =
@@ -106,11 +164,33 @@ fn a_disk_error_in_the_middle_of_restore_lost_what_it_gave_back() {
 }
 
 #[test]
+fn a_full_disk_in_the_middle_of_sync_lost_the_work_it_carried() {
+    assert!(sweep(&SYNCS[1], "ENOSPC", 11, 397) > 0);
+    assert!(sweep_gits(&SYNCS[1], "ENOSPC", 1301) > 0);
+}
+
+#[test]
+fn a_file_that_may_not_be_written_left_a_sync_half() {
+    assert!(sweep(&SYNCS[0], "EACCES", 19, 331) > 0);
+}
+
+#[test]
+fn a_full_disk_in_the_middle_of_land_left_half_a_merge() {
+    assert!(sweep(crate::land_kill::case("land"), "ENOSPC", 7, 397) > 0);
+    assert!(sweep_gits(crate::land_kill::case("land"), "ENOSPC", 1301) > 0);
+}
+
+#[test]
+fn a_disk_error_in_the_middle_of_clean_lost_files() {
+    assert!(sweep(case("clean"), "EACCES", 3, 331) > 0);
+}
+
+#[test]
 #[ignore = "nightly"]
 fn nightly_an_error_at_every_change_of_every_command() {
-    for c in CASES {
+    for c in all_cases() {
         // The others show the same paths through our program, so that some of them will do.
-        for (errno, step) in [("EIO", 1), ("ENOSPC", 3), ("EMFILE", 5)] {
+        for (errno, step) in [("EIO", 1), ("ENOSPC", 3), ("EMFILE", 5), ("EACCES", 7)] {
             eprintln!("{}: {errno} at {} changes, 0 violations", c.name, sweep(c, errno, 0, step));
         }
     }
@@ -119,7 +199,7 @@ fn nightly_an_error_at_every_change_of_every_command() {
 #[test]
 #[ignore = "nightly"]
 fn nightly_an_error_at_every_change_of_every_git() {
-    for c in CASES {
+    for c in all_cases() {
         for errno in ["EIO", "ENOSPC"] {
             eprintln!("{}: {errno} at {} changes of its gits, 0 violations", c.name, sweep_gits(c, errno, 1));
         }
@@ -129,7 +209,7 @@ fn nightly_an_error_at_every_change_of_every_git() {
 /// With every limit of open files from 3 to `most`: an error or success, and afterwards as if nothing had been.
 fn few_descriptors(case: &Case, most: usize, step: usize) -> (usize, usize) {
     let env = Env::new();
-    let lab = Lab::new(&env, case.prepare);
+    let lab = Lab::of(&env, case);
     let (mut failed, mut done) = (0, 0);
     for n in (4..=most).step_by(step) {
         lab.reset();
@@ -163,7 +243,7 @@ fn too_few_descriptors_left_half_an_agent() {
 #[test]
 #[ignore = "nightly"]
 fn nightly_every_limit_of_descriptors() {
-    for c in CASES {
+    for c in all_cases() {
         let (failed, done) = few_descriptors(c, 40, 1);
         eprintln!("{}: {failed} limits of descriptors that stopped it, {done} that did not, 0 violations", c.name);
     }

@@ -389,3 +389,66 @@ fn a_missing_binary_and_closed_streams_do_not_fail_the_users_command() {
     command.args(["-c", "git checkout --quiet other 2>&1 | cat; git checkout main 2>&1 | cat"]);
     run(command, b"").ok();
 }
+
+/// Puts a git on the `PATH` that says that it is 2.54 and runs hooks from its configuration as that one is documented to:
+/// there is none on the machines this was written on.
+fn git_with_configured_hooks(env: &Env) {
+    let git = env.git_program();
+    let git = git.display();
+    let script = format!(
+        r#"#!/bin/sh
+case " $* " in
+*" --version "*) echo "git version 2.54.0"; exit ;;
+*" hook run "*)
+    event=${{*##*--ignore-missing }}; event=${{event%% *}}
+    for name in $({git} config --get-regexp '^hook[.].*[.]event$' "^$event\$" | sed 's/^hook[.]//; s/[.]event .*//'); do
+        [ "$({git} config "hook.$name.enabled")" = false ] && continue
+        sh -c "$({git} config "hook.$name.command") \"\$@\"" sh || exit
+    done ;;
+esac
+exec {git} "$@"
+"#
+    );
+    env.script("git", &script);
+}
+
+#[test]
+fn hooks_from_git_s_configuration_were_not_seen() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for e in EVENTS {
+        repo.git(&["config", &format!("hook.agents-{e}.command"), &format!("git-agents hook {e}")]);
+        repo.git(&["config", &format!("hook.agents-{e}.event"), e]);
+    }
+    let version = repo.git(&["--version"]);
+    let number: Vec<u32> = version.split([' ', '.']).filter_map(|p| p.parse().ok()).collect();
+    if number < vec![2, 54] {
+        let out = repo.agents(&["hooks", "status"]).code(1);
+        assert_eq!(out.stdout.matches("does not run hooks from its configuration").count(), 3, "{out}");
+        git_with_configured_hooks(&env);
+    }
+    // Not through git: the real one would put itself in front.
+    let agents = |args: &[&str]| {
+        let mut command = env.command("git-agents", repo.path());
+        command.args(args);
+        run(command, b"")
+    };
+    let out = agents(&["hooks", "status"]).ok();
+    assert_eq!(out.stdout.matches("fires").count(), 3, "{out}");
+    // A file beside it would be the second call.
+    let out = agents(&["hooks", "install"]).ok();
+    assert!(!out.stderr.contains("undo:") && !repo.join(".git/hooks/post-merge").exists(), "{out}");
+    // Other people's commands do not run because somebody asks.
+    repo.git(&["config", "hook.theirs.command", "touch theirs-ran;"]);
+    repo.git(&["config", "hook.theirs.event", "post-merge"]);
+    let out = agents(&["hooks", "status"]).code(1);
+    assert_eq!((standing(&out, "post-checkout").as_str(), repo.join("theirs-ran").exists()), ("fires", false));
+    assert!(standing(&out, "post-merge").starts_with("not tried"), "{out}");
+    let out = agents(&["hooks", "status", "--force"]).ok();
+    assert_eq!(out.stdout.matches("fires").count(), 3, "{out}");
+    assert!(repo.join("theirs-ran").exists());
+    repo.git(&["config", "hook.agents-post-merge.enabled", "false"]);
+    agents(&["hooks", "install"]).ok();
+    let out = agents(&["hooks", "status"]).code(1);
+    assert!(standing(&out, "post-merge").contains("git's configuration names other commands"), "{out}");
+}

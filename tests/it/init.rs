@@ -127,3 +127,18 @@ fn a_hook_manager_keeps_its_hooks_and_the_notes_are_shown_when_asked_for() {
     repo.agents(&["init", "--yes", "--notes"]).ok();
     assert_eq!(repo.git(&["config", "--get-all", "notes.displayRef"]), "refs/notes/agents");
 }
+
+#[test]
+fn the_assistants_in_use_here_get_their_skills_and_none_without_being_asked() {
+    let env = Env::new();
+    let repo = shop(&env);
+    std::fs::create_dir(env.home().join(".claude")).unwrap();
+    env.script("claude", "#!/bin/sh\n");
+    repo.agents(&["init", "--dry-run"]).ok();
+    repo.agents(&["init", "--yes", "--no-skills", "--no-hooks"]).ok();
+    assert_eq!(std::fs::read_dir(env.home().join(".claude")).unwrap().count(), 0);
+    let out = repo.agents(&["init", "--yes"]).ok();
+    assert!(out.stdout.contains("skills") && out.stdout.contains(".claude/skills"), "{out}");
+    repo.agents(&["skills", "status"]).ok();
+    assert!(repo.agents(&["init"]).ok().stderr.contains("nothing to do"));
+}

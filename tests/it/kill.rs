@@ -35,9 +35,9 @@ impl<'e> Lab<'e> {
     }
 
     /// For a case: some are there to change files.
-    fn of(env: &'e Env, case: &Case) -> Lab<'e> {
+    pub fn of(env: &'e Env, case: &Case) -> Lab<'e> {
         let mut lab = Lab::new(env, case.prepare);
-        if ["expire", "land --rebase"].contains(&case.name) {
+        if ["expire", "land --rebase", "sync", "sync --carry"].contains(&case.name) {
             lab.held.trees.clear();
         }
         lab
@@ -626,9 +626,86 @@ fn more_random_kills_of_everything_at_once() {
     assert!(random_kills(2, 50) > 20);
 }
 
+/// The same for what brings an agent to its end: `sync`, `land`, `clean`, `restore`, with a dirty checkout beside it.
+fn random_kills_to_the_end(seed: u64, count: usize) -> usize {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (mut shares, mut hits) = (shares(seed), 0);
+    let mut acknowledged = BTreeSet::new();
+    let dirty = "# Edited in the main checkout\n";
+    repo.write("README.md", dirty);
+    let mut before = Before::of(&repo);
+    for round in 0..count {
+        let what = format!("seed {seed}, round {round}");
+        let name = format!("k{}", round / 5);
+        let at = Repo::at(&env, env.root().join("code/x.agents").join(&name));
+        let (made, kept) = (format!("made-{name}.txt"), format!("left-{name}.txt"));
+        if round % 5 == 0 {
+            repo.agents(&["new", &name]).ok();
+            at.write(&made, "made\n");
+            at.commit("Work");
+            at.write(&kept, "not committed\n");
+            repo.write("base.txt", &name);
+            repo.git(&["add", "base.txt"]);
+            repo.git(&["commit", "--quiet", "-m", "The base moves"]);
+            before = Before::of(&repo);
+        }
+        let args: &[&str] = match round % 5 {
+            0 => &["sync", "--carry", &name],
+            1 => &["land", &name],
+            2 => &["clean"],
+            3 => &["rm", &name],
+            _ => &["restore", &name],
+        };
+        let fault =
+            Target::agents(&repo, args).random_kill(std::time::Duration::from_millis(250), shares.next().unwrap());
+        hits += usize::from(fault.hit);
+        env.until("nothing is left running", || env.processes().is_empty());
+        remove_temporary_objects(&repo);
+        let what = format!("{what}: {}", args.join(" "));
+        repo.agents(&["status", "--json"]).ok();
+        repo.repair();
+        before.still_holds(&repo);
+        let now = events(&repo);
+        assert!(acknowledged.is_subset(&now), "{what}: acknowledged events are gone");
+        acknowledged = now;
+        assert_eq!(repo.git(&["status", "--porcelain"]), " M README.md", "{what}: the checkout is not as it was");
+        assert_eq!(repo.read("README.md"), dirty, "{what}");
+        // Whatever the killed one came to, the same again comes to its end.
+        let out = repo.agents(args);
+        let done = out.status == 0
+            || out.stderr.contains("no agent named")
+            || out.stderr.contains("no removed agent")
+            || out.stderr.contains("has landed");
+        assert!(done, "{what}, again: {out}");
+        let there = |file: &str| places(&repo).values().any(|p| p.join(file).is_file());
+        assert!(there(&kept), "{what}: '{kept}' is gone");
+        match round % 5 {
+            0 => assert_eq!(
+                (at.tip("HEAD~1"), at.git(&["status", "--porcelain"])),
+                (repo.tip("main"), format!("?? {kept}")),
+                "{what}"
+            ),
+            1 => assert_eq!(repo.read(&made), "made\n", "{what}"),
+            4 => {
+                std::fs::remove_file(at.join(&kept)).unwrap();
+                let out = repo.agents(&["clean"]).ok();
+                assert!(!at.path().exists(), "{what}: {out}");
+            }
+            _ => {}
+        }
+    }
+    hits
+}
+
+#[test]
+fn random_kills_on_the_way_to_the_end() {
+    assert!(random_kills_to_the_end(3, 10) > 3);
+}
+
 #[test]
 #[ignore = "nightly"]
 fn nightly_a_thousand_random_kills() {
-    let hits: usize = (100..110).map(|seed| random_kills(seed, 100)).sum();
+    let hits: usize = (100..105).map(|seed| random_kills(seed, 100) + random_kills_to_the_end(seed, 100)).sum();
     eprintln!("1000 runs, {hits} killed in the middle, 0 violations");
 }

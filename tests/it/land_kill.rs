@@ -25,7 +25,7 @@ fn landed(repo: &Repo<'_>) -> String {
     format!("{tree} {shape}\n{notes}\n{events} events\n{agents}\n{}\n{left:?}", repo.git(&["status", "--porcelain"]))
 }
 
-const CASES: &[Case] = &[
+pub const CASES: &[Case] = &[
     Case {
         name: "land",
         args: &["land", "k"],
@@ -83,7 +83,7 @@ const CASES: &[Case] = &[
 
 const NOT_PASSED: &[&str] = &["land", "--rebase", "--test", "false", "k"];
 
-fn case(name: &str) -> &'static Case {
+pub fn case(name: &str) -> &'static Case {
     CASES.iter().find(|c| c.name == name).unwrap()
 }
 

@@ -132,7 +132,9 @@ fn life(disk: &mut Disk<'_>, repo: &Repo<'_>, name: &str) {
         let fsck = repo.try_git(&["fsck", "--full", "--strict", "--no-dangling", "--no-progress", "--no-reflogs"]);
         assert!(fsck.status == 0, "{what}: {fsck}");
         let now: Vec<_> = places(repo).into_values().map(|p| content(&p)).collect();
-        assert!(trees.iter().all(|t| now.contains(t)), "{what}: files that were on the disk are gone");
+        // A rebase is there to change files.
+        let same = args.contains(&"--rebase") || trees.iter().all(|t| now.contains(t));
+        assert!(same, "{what}: files that were on the disk are gone");
         repo.repair();
     };
     let at = Repo::at(repo.env, repo.path().with_file_name("x.agents").join(name));
@@ -151,6 +153,27 @@ fn life(disk: &mut Disk<'_>, repo: &Repo<'_>, name: &str) {
     step(disk, &["rm", "--force", "-D", &format!("{name}-there")]);
     let task = "WRITE: a.txt: a\nCOMMIT: A\nWRITE: b.txt: b";
     step(disk, &["run", "-q", "-a", "scripted", task]);
+    // What git writes into a checkout is no more durable than after 'git merge': that is made again, as above.
+    let again = |at: &Repo<'_>| drop(at.git(&["reset", "-q", "--hard"]));
+    for (style, left) in [("--merge", true), ("--squash", true), ("--rebase", false)] {
+        let name = format!("{name}{}", style.trim_start_matches('-'));
+        repo.agents(&["new", &name]).ok();
+        let at = Repo::at(repo.env, repo.path().with_file_name("x.agents").join(&name));
+        at.write(format!("{name}.txt"), &name);
+        at.commit("Work");
+        if left {
+            at.write("left.txt", "left\n");
+        }
+        repo.write("base.txt", &name);
+        repo.commit("The base moves");
+        step(disk, &["land", "-q", style, &name]);
+        again(repo);
+        if left {
+            again(&at);
+            std::fs::remove_file(at.join("left.txt")).unwrap();
+            step(disk, &["clean", "-q"]);
+        }
+    }
 }
 
 fn cuts(options: &'static str, lives: usize) -> usize {
@@ -169,7 +192,7 @@ fn cuts(options: &'static str, lives: usize) -> usize {
 #[ignore = "nightly"]
 fn nightly_power_cuts_lose_nothing_that_was_acknowledged() {
     for options in ["loop,commit=300", "loop,commit=300,data=writeback,noauto_da_alloc"] {
-        eprintln!("{options}: {} power cuts, 0 acknowledged lost", cuts(options, 13));
+        eprintln!("{options}: {} power cuts, 0 acknowledged lost", cuts(options, 8));
     }
 }
 

@@ -51,17 +51,29 @@ fn the_example_files_are_read_and_name_every_table() {
 fn the_first_batch_works_as_it_is_written() {
     let env = Env::new();
     let repo = env.repo("shop");
-    // An assistant of that name, which takes its last argument for its task.
+    // An assistant of that name, which reads its task and tells what it does.
     env.script(
         "codex",
-        "#!/bin/sh\n[ \"$1 $2 $3\" = 'exec --sandbox workspace-write' ] || exit 9\nmkdir -p docs\n\
-         echo \"$AGENTS_NAME\" >\"docs/$AGENTS_NAME.txt\"\ncase $4 in 'Use the style'*) ;; *) exit 8 ;; esac\n",
+        r#"#!/bin/sh
+case "$*" in
+*help*) echo '--json --skip-git-repo-check -c --dangerously-bypass-approvals-and-sandbox --model'; exit ;;
+'login status') exit ;;
+*network_access=true*) ;;
+*) exit 9 ;;
+esac
+read -r first
+case $first in 'Use the style'*) ;; *) exit 8 ;; esac
+echo '{"type":"thread.started","thread_id":"t"}'
+mkdir -p docs
+echo "$AGENTS_NAME" >"docs/$AGENTS_NAME.txt"
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
+"#,
     );
     repo.write(".git-agents.toml", blocks("toml")[0]);
     repo.write("tasks.md", blocks("text")[0]);
     repo.commit("set up");
     let script = blocks("sh")[2];
-    assert!(script.lines().count() == 9, "{script}");
+    assert!(script.lines().count() == 12, "{script}");
     let mut sh = env.command("sh", repo.path());
     sh.args(["-e", "-c", &script.replace("trust ", "trust --yes ")]).env("GIT_PAGER", "cat");
     let out = run(sh, b"").ok();

@@ -360,6 +360,7 @@ fn the_shape_of_json_answers_only_grows() {
         ("overlap", include_str!("schemas/overlap.json")),
         ("check", include_str!("schemas/check.json")),
         ("clean", include_str!("schemas/clean.json")),
+        ("history", include_str!("schemas/history.json")),
     ] {
         let now: Value = serde_json::from_str(&repo.agents(&["--json-schema", command]).ok().stdout).unwrap();
         only_grew(&serde_json::from_str(golden).unwrap(), &now, command);

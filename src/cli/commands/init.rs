@@ -7,6 +7,7 @@ use crate::cli::ui::table;
 use crate::model::text::{safe_line, safe_text};
 use crate::ops::hooks::Step;
 use crate::ops::init::{FilePlan, Options, Proposal, apply, propose};
+use crate::ops::skills::{self, Hook};
 
 /// Look at the project and propose its .git-agents.toml and the git hooks: one page, one question, nothing overwritten
 #[derive(Debug, clap::Args)]
@@ -17,6 +18,9 @@ pub struct Args {
     /// Leave the git hooks alone
     #[arg(long)]
     no_hooks: bool,
+    /// Write no skills for the assistants in use here
+    #[arg(long)]
+    no_skills: bool,
     /// Let 'git log' show which task made a commit (notes.displayRef of this repository)
     #[arg(long)]
     notes: bool,
@@ -32,7 +36,7 @@ pub struct Args {
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     refuse_assistant("init")?;
     let ctx = s.context()?;
-    let options = Options { local: args.local, hooks: !args.no_hooks, notes: args.notes };
+    let options = Options { local: args.local, hooks: !args.no_hooks, skills: !args.no_skills, notes: args.notes };
     let p = propose(&ctx, options)?;
     s.ui.out(&safe_text(page(&p).as_bytes()))?;
     if !p.acts() || args.dry_run {
@@ -111,6 +115,15 @@ fn page(p: &Proposal) -> String {
             }
         }
         rows.extend(lines.into_iter().map(|(line, events)| ("hooks", format!("{} {line}", events.join(", ")))));
+    }
+    if let Some((survey, steps)) = &p.skills {
+        let written = |(_, step): &(_, &skills::Step)| **step == skills::Step::Write;
+        let mut files: Vec<String> =
+            survey.files.iter().zip(steps).filter(written).map(|(f, _)| format!("'{}'", f.path.display())).collect();
+        if let (true, Some((path, _))) = (p.warns(), &survey.settings) {
+            files.push(format!("'{}': {}", path.display(), Hook::Check.about()));
+        }
+        rows.extend(files.into_iter().map(|f| ("skills", format!("would be written to {f}"))));
     }
     if p.notes {
         rows.push(("notes", "'git log' would show which task made a commit".to_owned()));

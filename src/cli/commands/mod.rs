@@ -5,12 +5,15 @@ pub mod attach;
 pub mod check;
 pub mod clean;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
 pub mod exec;
+pub mod history;
 pub mod hooks;
 pub mod init;
 pub mod land;
 pub mod logs;
+pub mod manual;
 pub mod new;
 pub mod overlap;
 pub mod path;
@@ -89,25 +92,57 @@ pub fn finish(s: &Session, json: bool, results: Vec<Outcome>, hints: &[String]) 
     Ok(code)
 }
 
-/// The commands with an answer in JSON.
+/// The commands with an answer in JSON, and the options that make it another one.
 pub const SCHEMAS: &[&str] = &[
-    "adopt", "check", "clean", "doctor", "hooks", "land", "new", "overlap", "push", "report", "restore", "retry", "rm",
-    "send", "show", "status", "stop", "sync",
+    "adopt",
+    "check",
+    "clean",
+    "doctor",
+    "hooks",
+    "land",
+    "new",
+    "overlap",
+    "overlap --watch",
+    "push",
+    "report",
+    "restore",
+    "restore --list",
+    "retry",
+    "rm",
+    "run",
+    "run --dry-run",
+    "send",
+    "send --wait",
+    "show",
+    "skills",
+    "status",
+    "status --watch",
+    "stop",
+    "sync",
+    "wait",
 ];
 
-/// The JSON schema of a command's answer.
+/// The JSON schema of a command's answer, or of each line of it.
 pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
+    use super::lines::{Line, OverlapLine, Removed, RunLine, StatusLine, WouldRun};
     let schema = match command {
         "status" | "show" | "new" => schemars::schema_for!(StatusAnswer),
+        "status --watch" => schemars::schema_for!(StatusLine),
         "overlap" => schemars::schema_for!(crate::ops::overlap::answer::Overlaps),
+        "overlap --watch" => schemars::schema_for!(Line<OverlapLine>),
+        "run" | "wait" | "send --wait" => schemars::schema_for!(Line<RunLine>),
+        "run --dry-run" => schemars::schema_for!(WouldRun),
         "clean" => schemars::schema_for!(crate::ops::clean::Cleaned),
         "doctor" => schemars::schema_for!(crate::ops::doctor::Diagnosis),
         "check" => schemars::schema_for!(crate::ops::overlap::check::Checked),
+        "history" => schemars::schema_for!(crate::ops::history::History),
         "report" => schemars::schema_for!(crate::ops::report::Report),
-        "rm" | "land" | "push" | "stop" | "retry" | "send" | "restore" | "adopt" | "hooks" | "skills" | "sync" => {
-            schemars::schema_for!(Results)
+        "restore --list" => schemars::schema_for!(Removed),
+        _ if SCHEMAS.contains(&command) => schemars::schema_for!(Results),
+        other => {
+            let hint = format!("these have: {}", SCHEMAS.join(", "));
+            return Err(CliError::Usage(format!("'{other}' has no JSON answer; {hint}")));
         }
-        other => return Err(CliError::Usage(format!("'{other}' has no JSON answer"))),
     };
     let text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
     s.ui.out(&(text + "\n"))?;

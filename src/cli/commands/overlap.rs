@@ -2,6 +2,7 @@
 
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
+use crate::cli::lines::{Line, OverlapLine};
 use crate::cli::ui::Label;
 use crate::model::overlap::{Level, Lines};
 use crate::model::text::{safe_line, safe_path};
@@ -10,7 +11,6 @@ use crate::ops::inventory::Inventory;
 use crate::ops::overlap::answer::{self, Overlaps, PairAnswer, PathAnswer, Question};
 use crate::ops::overlap::live::{Live, Turn};
 use crate::ops::select;
-use serde_json::json;
 
 /// Who (and you) changes things that meet, and how badly
 ///
@@ -264,12 +264,9 @@ fn watch(s: &Session, ctx: &Context, question: Question, as_json: bool) -> Resul
         for t in turns {
             match (t, as_json) {
                 (Turn::Pair(p), true) => {
-                    s.ui.json(&json!({
-                        "version": 1, "kind": "pair", "a": p.a, "b": p.b, "level": p.level, "paths": p.paths,
-                        "unknown": p.unknown,
-                    }))?;
+                    s.ui.json(&Line::of(OverlapLine::Pair(p)))?;
                 }
-                (Turn::Gone(a, b), true) => s.ui.json(&json!({ "version": 1, "kind": "gone", "a": a, "b": b }))?,
+                (Turn::Gone(a, b), true) => s.ui.json(&Line::of(OverlapLine::Gone { a, b }))?,
                 (Turn::Pair(p), false) => {
                     let places: String = p.paths.iter().take(SHOWN).map(|x| format!("  {}\n", place(x))).collect();
                     s.ui.out(&format!("{}\n{places}", headline(s, &p)))?;

@@ -13,7 +13,7 @@ use crate::ops::select::Match;
 use crate::ops::{Context, Loaded};
 use crate::runtime::signals::Signals;
 use clap::builder::NonEmptyStringValueParser;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What came out, by default of the last batch
 #[derive(Debug, clap::Args)]
@@ -47,6 +47,7 @@ pub struct Args {
 /// Runs it.
 pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let ctx = s.context()?;
+    write_wanted(s, &ctx)?;
     let inv = Inventory::read(&ctx)?;
     let mut batch = args.batch;
     if args.agents.is_empty() && !args.all && batch.is_none() {
@@ -64,7 +65,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     };
     let format = if args.json { Some(Format::Json) } else { args.format };
     if let Some(file) = &args.output {
-        write_file(&s.cwd.join(file), &report, format)?;
+        render::write(&s.cwd.join(file), &report, format)?;
     } else {
         match format {
             Some(Format::Json) => s.ui.json(&report)?,
@@ -110,8 +111,13 @@ pub fn breaks(report: &Report) -> bool {
     report.merged.as_ref().and_then(|m| m.tests.as_ref()).is_some_and(|t| t.passed != Some(true))
 }
 
-/// Writes the report to a file, in one step.
-pub fn write_file(path: &Path, report: &Report, format: Option<Format>) -> Result<(), CliError> {
-    let text = render::file(report, format.or(Format::of(path)).unwrap_or(Format::Text));
-    Ok(crate::runtime::files::write_durable(path, text.as_bytes())?)
+/// Writes what `run -o` wants of batches that have settled, where nobody has yet.
+pub fn write_wanted(s: &Session, ctx: &Context) -> Result<(), CliError> {
+    let (done, wrong) = render::wanted(ctx)?;
+    done.iter().for_each(|path| s.ui.say(&format!("the report is in '{}'", path.display())));
+    for why in wrong {
+        s.ui.warn(&why);
+        s.ui.hint("git agents report -o FILE");
+    }
+    Ok(())
 }

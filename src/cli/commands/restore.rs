@@ -3,6 +3,7 @@
 use super::{Outcome, finish};
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
+use crate::cli::lines::{Removed, RemovedAgent};
 use crate::cli::ui::table;
 use crate::model::text::safe_line;
 use crate::model::units::format_duration;
@@ -50,11 +51,19 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
             s.ui.warn(&format!("the description of '{}' is damaged: {why}{capture}", e.name));
         }
         if args.json {
-            let list: Vec<serde_json::Value> = entries
-                .iter()
-                .map(|e| serde_json::json!({ "name": e.name, "id": e.id, "branch": crate::model::task::short_ref(&e.branch), "tip": e.tip, "removed": e.at, "path": e.path, "capture": e.capture, "kept_as": kept_as(e), "age_s": age(e), "damaged": e.damaged }))
-                .collect();
-            s.ui.json(&serde_json::json!({ "version": 1, "removed": list }))?;
+            let one = |e: &Entry| RemovedAgent {
+                name: e.name.clone(),
+                id: e.id.clone(),
+                branch: crate::model::task::short_ref(&e.branch).to_owned(),
+                tip: e.tip.as_ref().map(|t| t.0.clone()),
+                removed: e.at.clone(),
+                path: e.path.as_ref().map(|p| p.0.as_path().into()),
+                capture: e.capture.clone(),
+                kept_as: kept_as(e),
+                age_s: age(e),
+                damaged: e.damaged.clone(),
+            };
+            s.ui.json(&Removed { version: 1, removed: entries.iter().map(one).collect() })?;
             return Ok(code::DONE);
         }
         let mut rows = vec![["NAME", "REMOVED", "KEPT AS", "BRANCH", "WAS AT"].map(str::to_owned).to_vec()];

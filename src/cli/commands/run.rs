@@ -4,6 +4,7 @@ use super::{loaded, refuse_inside};
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::follow::{self, Options as FollowOptions};
+use crate::cli::lines::{Line, RunLine, WouldRun, WouldStart};
 use crate::config::Flags;
 use crate::git::command::Call;
 use crate::model::agent::Permission;
@@ -12,7 +13,7 @@ use crate::model::units::{Limit, count, parse_cost, parse_duration};
 use crate::ops::inventory::Inventory;
 use crate::ops::naming::Taken;
 use crate::ops::start::{self, Batch, BatchItem, RunOptions};
-use crate::ops::{Context, Error, plan};
+use crate::ops::{Context, Error, plan, wanted};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
@@ -79,8 +80,8 @@ pub struct Args {
     /// Start also what the same list started before
     #[arg(long)]
     again: bool,
-    /// Write the report to FILE too
-    #[arg(short = 'o', value_name = "FILE", conflicts_with = "detach")]
+    /// Write the report to FILE too when all have settled, also with -d (.md, .json, .html; else text)
+    #[arg(short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
     /// Say what would be started, start nothing
     #[arg(long)]
@@ -116,6 +117,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let specs = read_list(&ctx, args, &loaded, &source, list_name.as_deref())?;
     let approved = plan::approved(&ctx, &loaded.project)?;
+    let output = args.output.as_ref().map(|file| s.cwd.join(file));
+    output.as_deref().map(wanted::check).transpose()?;
     let options = RunOptions {
         assistants: Vec::new(),
         model: args.model.clone(),
@@ -147,7 +150,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     // From here on a signal ends the looking on, never a half-started batch.
     let signals = follow::catch()?;
-    let handed = start::launch(&ctx, &batch)?;
+    // Before anything starts: it is written whatever becomes of us.
+    wanted::want(&ctx, batch.number, output.as_deref())?;
+    let handed = start::launch(&ctx, &batch).inspect_err(|_| drop(wanted::want(&ctx, batch.number, None)))?;
     let refused: Vec<&start::Handed> = handed.iter().filter(|h| h.accepted.is_err()).collect();
     for h in &refused {
         if let Err(why) = &h.accepted {
@@ -157,7 +162,12 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if args.detach {
         if args.json {
             for h in &handed {
-                s.ui.json(&serde_json::json!({ "version": 1, "kind": "agent", "name": h.name, "id": h.id, "batch": batch.number, "accepted": h.accepted.is_ok() }))?;
+                s.ui.json(&Line::of(RunLine::Agent {
+                    name: h.name.clone(),
+                    id: h.id.clone(),
+                    batch: Some(batch.number),
+                    accepted: Some(h.accepted.is_ok()),
+                }))?;
             }
         } else {
             s.ui.say(&format!("batch {}: {} started", batch.number, count(handed.len() - refused.len(), "agent")));
@@ -185,13 +195,19 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         };
         breaks = super::report::breaks(&report);
         if args.json && args.merged {
-            s.ui.json(&serde_json::json!({ "version": 1, "kind": "merged", "merged": report.merged }))?;
+            s.ui.json(&Line::of(RunLine::Merged { merged: report.merged.clone() }))?;
         }
         if !args.json {
             s.ui.out(&crate::cli::render::text(&s.ui, &report))?;
         }
-        if let Some(file) = &args.output {
-            super::report::write_file(&s.cwd.join(file), &report, None)?;
+        if let Some(file) = output.as_deref().filter(|_| args.merged) {
+            crate::cli::render::write(file, &report, None)?;
+            for due in wanted::due(&ctx, &inv).iter().filter(|d| d.batch == batch.number) {
+                wanted::written(&ctx, due)?;
+            }
+        }
+        if output.is_some() {
+            super::report::write_wanted(s, &ctx)?;
         }
     }
     Ok(if end.all_succeeded && refused.is_empty() && !breaks { code::DONE } else { code::NO })
@@ -398,21 +414,23 @@ fn tested(item: &BatchItem) -> Option<String> {
 
 fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
     if args.json {
-        let items: Vec<serde_json::Value> = batch
-            .items
-            .iter()
-            .map(|i| {
-                let t = &i.planned.task;
-                serde_json::json!({
-                    "name": t.name, "title": t.title, "branch": t.branch_short(), "base": t.base_short(), "base_commit": t.base_commit,
-                    "assistant": t.assistant, "permission": t.permission, "test": tested(i), "worktree": i.planned.path,
-                    "after": i.after.iter().map(|a| batch.items[*a].planned.task.name.clone()).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        s.ui.json(
-            &serde_json::json!({ "version": 1, "batch": batch.number, "would_start": items, "done": batch.done }),
-        )?;
+        let one = |i: &start::BatchItem| {
+            let t = &i.planned.task;
+            WouldStart {
+                name: t.name.0.clone(),
+                title: t.title.clone(),
+                branch: t.branch_short().to_owned(),
+                base: t.base_short().to_owned(),
+                base_commit: t.base_commit.0.clone(),
+                assistant: t.assistant.clone(),
+                permission: t.permission,
+                test: tested(i),
+                worktree: i.planned.path.as_path().into(),
+                after: i.after.iter().map(|a| batch.items[*a].planned.task.name.0.clone()).collect(),
+            }
+        };
+        let would_start = batch.items.iter().map(one).collect();
+        s.ui.json(&WouldRun { version: 1, batch: batch.number, would_start, done: batch.done })?;
         return Ok(code::DONE);
     }
     say_skipped(s, batch);

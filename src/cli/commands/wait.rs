@@ -50,6 +50,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         bell,
     };
     let end = follow::follow(s, &ctx, agents, &options, &follow::catch()?)?;
+    if end.interrupted.is_none() {
+        super::report::write_wanted(s, &ctx)?;
+    }
     Ok(match end {
         follow::End { interrupted: Some(signal), .. } => 128 + signal,
         follow::End { timed_out: true, .. } => code::TIME,

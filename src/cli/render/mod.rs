@@ -9,8 +9,11 @@ mod text;
 mod words;
 
 use super::ui::{ColorChoice, Ui};
-use crate::ops::report::Report;
-use std::path::Path;
+use crate::ops::inventory::{Agent, Inventory};
+use crate::ops::report::{self, Report};
+use crate::ops::{Context, Result, wanted};
+use crate::runtime::files;
+use std::path::{Path, PathBuf};
 
 /// How a report is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -60,4 +63,28 @@ pub fn file(r: &Report, format: Format) -> String {
         Format::Json => serde_json::to_string_pretty(r).expect("a report is plain JSON") + "\n",
         Format::Html => html::render(r, &crate::runtime::clock::now()),
     }
+}
+
+/// Writes the report to a file, in one step.
+pub fn write(path: &Path, r: &Report, format: Option<Format>) -> Result<()> {
+    let text = file(r, format.or(Format::of(path)).unwrap_or(Format::Text));
+    Ok(files::write_for_user(path, text.as_bytes())?)
+}
+
+/// Writes the reports that are wanted of batches that have settled: where they are, and what went wrong.
+pub fn wanted(ctx: &Context) -> Result<(Vec<PathBuf>, Vec<String>)> {
+    let (mut done, mut wrong) = (Vec::new(), Vec::new());
+    if !wanted::is_any(&ctx.repo().common_dir) {
+        return Ok((done, wrong));
+    }
+    let inv = Inventory::read(ctx)?;
+    for due in wanted::due(ctx, &inv) {
+        let agents: Vec<&Agent> = inv.agents.iter().filter(|a| a.task.batch == Some(due.batch)).collect();
+        let made = report::report(ctx, &inv, &agents, Some(due.batch)).and_then(|r| write(&due.path, &r, None));
+        match made.and_then(|()| wanted::written(ctx, &due)) {
+            Ok(()) => done.push(due.path),
+            Err(e) => wrong.push(format!("the report of batch {} could not be written: {}", due.batch, e.words())),
+        }
+    }
+    Ok((done, wrong))
 }

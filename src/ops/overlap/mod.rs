@@ -225,6 +225,11 @@ impl<'c> Round<'c> {
         found.unwrap_or_default()
     }
 
+    /// `call`, which then finds the snapshots of this round.
+    pub fn lend(&self, call: crate::git::command::Call) -> crate::git::command::Call {
+        self.store.lend(call)
+    }
+
     /// Keeps what has been found so far for the next one who asks; done at the end as well.
     pub fn save(&self) {
         self.cache().write();

@@ -60,7 +60,7 @@ pub(super) fn work(ctx: &Context, inv: &Inventory, a: &Agent) -> Result<Work> {
 }
 
 /// What its work is compared with: where it started, or where the base was when it was merged in last.
-fn since(ctx: &Context, inv: &Inventory, a: &Agent, tip: &Oid) -> Result<Oid> {
+pub(in crate::ops) fn since(ctx: &Context, inv: &Inventory, a: &Agent, tip: &Oid) -> Result<Oid> {
     let objects = &ctx.state.objects;
     let start = crate::ops::inventory::start_commit(inv.journal.get(&a.reg.id)).unwrap_or_else(|| a.reg.fork.clone());
     let Some(base) = inv.base_tip(a) else { return Ok(start) };
@@ -124,7 +124,6 @@ pub(super) fn facts(
     let tests = |count: Option<TestsCount>| count.filter(|_| !commits.is_empty());
     let record = a.record.as_ref();
     let name = &a.reg.name;
-    let branch = typed.rev(&a.reg.branch);
     AgentReport {
         name: name.clone(),
         title: a.task.title.clone(),
@@ -155,7 +154,7 @@ pub(super) fn facts(
         attempts: record.map_or(0, |r| r.attempt),
         worktree: a.path().map(JsonPath::from),
         commands: Commands {
-            look: format!("git diff {}...{branch}", typed.rev(&a.reg.base)),
+            look: format!("git agents diff {}", name.typed()),
             take: Some(format!("git agents land {}", name.typed())),
             push: typed.remote().map(|_| format!("git agents push {}", name.typed())),
             drop: format!("git agents rm -D {}", name.typed()),

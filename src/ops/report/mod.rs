@@ -6,6 +6,7 @@ mod facts;
 
 pub use answer::*;
 pub(super) use contents::Contents;
+pub(super) use facts::since;
 
 use super::answer::JsonPath;
 use super::inventory::{Agent, Inventory};

@@ -29,6 +29,8 @@ pub struct Reader {
     message: String,
     /// What single steps have used, where only those are told.
     used: (Option<f64>, u64),
+    /// Refusals that were told when they happened.
+    denied: usize,
     /// An error that was said before the end: the reason where the end names none.
     trouble: Option<String>,
     out: Vec<Activity>,
@@ -42,6 +44,7 @@ impl Reader {
             now: jiff::Zoned::now,
             message: String::new(),
             used: (None, 0),
+            denied: 0,
             trouble: None,
             out: Vec::new(),
         }
@@ -196,6 +199,8 @@ fn is_refusal(text: &str) -> bool {
         "user rejected",
         "user refused",
         "requires approval",
+        "permission was declined",
+        "permission denied because",
         "outside the allowed",
         "resolves outside",
         "permission to use this",

@@ -169,11 +169,14 @@ const GEMINI: Row = Row {
             "GOOGLE_GENAI_USE_VERTEXAI",
             "GOOGLE_GENAI_USE_GCA",
             "GOOGLE_APPLICATION_CREDENTIALS",
+            "GOOGLE_CLOUD_PROJECT",
+            "CLOUD_SHELL",
         ],
         files: &[
             ".gemini/oauth_creds.json",
             ".gemini/gemini-credentials.json",
             ".gemini/google_accounts.json",
+            ".gemini/settings.json:vertex-ai",
             ".gemini/.env",
             ".env",
         ],
@@ -183,7 +186,7 @@ const GEMINI: Row = Row {
     ..PLAIN
 };
 
-/// A fork of gemini's: the same flags, the events of claude.
+/// A fork of gemini's: the same flags, the events of claude. `edit` does not keep its edits within the worktree.
 const QWEN: Row = Row {
     program: &["qwen", "-o", "stream-json"],
     edit: &["--approval-mode", "auto-edit", "--allowed-tools", "run_shell_command"],
@@ -197,7 +200,8 @@ const QWEN: Row = Row {
     ..PLAIN
 };
 
-/// It allows shell and edits unless its settings say otherwise, and rejects by itself what it would ask.
+/// It allows shell and edits in its directory unless its settings say otherwise, and rejects by itself what it would
+/// ask. Cut off from the network it is silent for minutes.
 const OPENCODE: Row = Row {
     program: &["opencode", "run", "--format", "json"],
     full: &["--auto"],
@@ -211,22 +215,13 @@ const OPENCODE: Row = Row {
     ..PLAIN
 };
 
-/// A prompt on its standard input is not one for it.
+/// With a `-p` it does not read its standard input. What it may not do it refuses by itself.
 const COPILOT: Row = Row {
-    program: &["copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "-p", "{{ prompt }}"],
+    program: &["copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update"],
     edit: &["--allow-tool=shell", "--allow-tool=write"],
     full: &["--allow-all"],
     session: Session::Chosen(&["--session-id", "{{ session }}"]),
-    resume: &[
-        "copilot",
-        "--output-format",
-        "json",
-        "--no-ask-user",
-        "--no-auto-update",
-        "--resume={{ session }}",
-        "-p",
-        "{{ prompt }}",
-    ],
+    resume: &["copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "--resume={{ session }}"],
     interactive: &["copilot", "--resume={{ session }}"],
     output: Format::Copilot,
     install: "npm install -g @github/copilot",

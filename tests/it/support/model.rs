@@ -5,7 +5,10 @@
 //! | --- | --- |
 //! | `RUN: command` | a call of the shell |
 //! | `CALL: tool {…}` | a call of this tool |
+//! | `FILE: path: text` | words of an editor that offers no tools: the whole file |
 //! | `STATUS: 429 3600` | that HTTP status, with a limit that ends in so many seconds |
+//! | `SKILL: name` | what the skill's text, as the assistant was given it, says: its shell commands one after another, a list in |
+//! |  | them replaced by the numbered one below this line; a skill whose text is not there yet is asked for first |
 //! | `SAY: text` | the last message (else `done`) |
 
 use serde_json::{Value, json};
@@ -77,6 +80,10 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>) -> Option<()> {
         chunked = size > 0;
     }
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let path = path.split('?').next()?.to_owned() + if path.contains("alt=sse") { "/stream" } else { "" };
+    if path.ends_with("/count_tokens") {
+        return send(stream, 200, "application/json", r#"{"input_tokens":100}"#);
+    }
     if path.ends_with("/models") {
         return send(
             stream,
@@ -95,12 +102,20 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Value>>) -> Option<()> {
                 responses(&answer)
             } else if path.contains("/chat/completions") {
                 completions(&answer)
+            } else if path.contains("/messages") {
+                messages(&answer)
             } else {
                 gemini(&answer)
             };
             let stream_wanted = path.contains("stream") || body["stream"] == true;
             if !stream_wanted {
-                return send(stream, 200, "application/json", &events[0].to_string());
+                let mut whole = events[0].clone();
+                // One that does not stream reads the same words under another name.
+                if let Some(choice) = whole["choices"].get_mut(0) {
+                    choice["message"] = choice["delta"].take();
+                    choice["finish_reason"] = "stop".into();
+                }
+                return send(stream, 200, "application/json", &whole.to_string());
             }
             let mut text = String::new();
             for e in &events {
@@ -150,6 +165,9 @@ fn turns(body: &Value) -> Vec<Option<String>> {
         }
     }
     for message in body["messages"].as_array().into_iter().flatten() {
+        let parts = message["content"].as_array().into_iter().flatten();
+        let results = parts.filter(|p| p["type"] == "tool_result").count();
+        out.extend(std::iter::repeat_n(None, results));
         match message["role"].as_str() {
             Some("user") => out.push(Some(text(&message["content"]))),
             Some("tool") => out.push(None),
@@ -172,6 +190,7 @@ fn turns(body: &Value) -> Vec<Option<String>> {
 
 fn decide(body: &Value) -> Answer {
     let (mut steps, mut done, mut last) = (Vec::new(), 0, "done".to_owned());
+    let mut list = String::new();
     for turn in turns(body) {
         let Some(text) = turn else {
             done += 1;
@@ -180,13 +199,25 @@ fn decide(body: &Value) -> Answer {
         let found: Vec<(String, String)> = text
             .lines()
             .filter_map(|l| l.trim().split_once(": "))
-            .filter(|(word, _)| ["RUN", "CALL", "STATUS", "SAY"].contains(word))
+            .filter(|(word, _)| ["RUN", "CALL", "STATUS", "SKILL", "SAY", "FILE"].contains(word))
             .map(|(word, rest)| (word.to_owned(), rest.to_owned()))
             .collect();
         if !found.is_empty() {
+            list = text.rfind("\n1. ").map(|at| format!("{}\n", text[at..].trim())).unwrap_or_default();
             last = found.iter().rev().find(|(w, _)| w == "SAY").map_or("done".to_owned(), |(_, t)| t.clone());
             (steps, done) = (found.into_iter().filter(|(w, _)| w != "SAY").collect::<Vec<_>>(), 0);
         }
+    }
+    if let Some((_, name)) = steps.first().filter(|(word, _)| word == "SKILL") {
+        let steps = skill(body, name, &list);
+        // A skill that had to be asked for took a step itself.
+        return match steps.get(done) {
+            Some((tool, arguments)) if tool != "RUN" => {
+                Answer::Call(tool.clone(), serde_json::from_str(arguments).unwrap())
+            }
+            Some((_, command)) => in_shell(body, command),
+            None => Answer::Say(last),
+        };
     }
     let Some((word, rest)) = steps.get(done) else { return Answer::Say(last) };
     match word.as_str() {
@@ -194,14 +225,51 @@ fn decide(body: &Value) -> Answer {
             let (code, seconds) = rest.split_once(' ').unwrap_or((rest, "0"));
             Answer::Status(code.parse().unwrap(), seconds.parse().unwrap())
         }
+        "FILE" => {
+            let (path, text) = rest.split_once(": ").unwrap();
+            Answer::Say(format!("So be it.\n\n{path}\n```\n{text}\n```\n"))
+        }
         "CALL" => {
             let (tool, arguments) = rest.split_once(' ').unwrap();
             Answer::Call(tool.to_owned(), serde_json::from_str(arguments).unwrap())
         }
-        _ => match shell(body) {
-            Some((tool, argument)) => Answer::Call(tool, json!({ argument: rest, "description": "as asked" })),
-            None => Answer::Say("there is no shell".to_owned()),
-        },
+        _ => in_shell(body, rest),
+    }
+}
+
+fn in_shell(body: &Value, command: &str) -> Answer {
+    match shell(body) {
+        Some((tool, argument)) => Answer::Call(tool, json!({ argument: command, "description": "as asked" })),
+        None => Answer::Say("there is no shell".to_owned()),
+    }
+}
+
+/// What following a skill comes to.
+fn skill(body: &Value, name: &str, list: &str) -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    strings(body, &mut texts);
+    let is_text = |t: &&str| t.contains("```sh\n") && t.contains("git agents");
+    let parts =
+        body["contents"].as_array().into_iter().flatten().flat_map(|c| c["parts"].as_array().into_iter().flatten());
+    let asked = parts.into_iter().any(|p| p["functionCall"]["name"] == "activate_skill");
+    let Some(text) = texts.iter().copied().find(is_text) else {
+        return vec![("activate_skill".to_owned(), json!({ "name": name }).to_string())];
+    };
+    let blocks = text.split("```sh\n").skip(1).filter_map(|b| b.split("```").next());
+    let commands = blocks.map(|b| match (b.find("<<'TASKS'\n"), b.rfind("TASKS")) {
+        (Some(from), Some(to)) => format!("{}{list}{}", &b[..from + 10], &b[to..]),
+        _ => b.to_owned(),
+    });
+    let commands = commands.map(|c| ("RUN".to_owned(), c.trim_end().to_owned()));
+    asked.then(|| ("activate_skill".to_owned(), "{}".to_owned())).into_iter().chain(commands).collect()
+}
+
+fn strings<'v>(value: &'v Value, out: &mut Vec<&'v str>) {
+    match value {
+        Value::String(s) => out.push(s),
+        Value::Array(all) => all.iter().for_each(|v| strings(v, out)),
+        Value::Object(all) => all.values().for_each(|v| strings(v, out)),
+        _ => {}
     }
 }
 
@@ -212,9 +280,10 @@ fn shell(body: &Value) -> Option<(String, String)> {
         Some(all) => all.clone(),
         None => vec![t.get("function").unwrap_or(t).clone()],
     });
-    let names = ["exec_command", "run_shell_command", "bash", "shell"];
+    let names = ["exec_command", "run_shell_command", "bash", "Bash", "shell"];
     let tool = declared.into_iter().find(|t| t["name"].as_str().is_some_and(|n| names.contains(&n)))?;
-    let parameters = tool.get("parameters").or_else(|| tool.get("parametersJsonSchema"))?;
+    let kinds = ["parameters", "parametersJsonSchema", "input_schema"];
+    let parameters = kinds.into_iter().find_map(|k| tool.get(k))?;
     let argument = ["cmd", "command"].into_iter().find(|a| parameters["properties"].get(*a).is_some())?;
     Some((tool["name"].as_str()?.to_owned(), argument.to_owned()))
 }
@@ -284,7 +353,33 @@ fn completions(answer: &Answer) -> Vec<Value> {
         "created": 1, "model": "test", "choices": choices, "usage": usage })
     };
     vec![
-        chunk(json!([{ "index": 0, "delta": delta, "message": delta, "finish_reason": null }]), Value::Null),
+        chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }]), Value::Null),
         chunk(json!([{ "index": 0, "delta": {}, "finish_reason": reason }]), usage),
+    ]
+}
+
+fn messages(answer: &Answer) -> Vec<Value> {
+    let id = jiff::Timestamp::now().as_nanosecond();
+    let usage = json!({ "input_tokens": 100, "output_tokens": 10 });
+    let (empty, delta, reason) = match answer {
+        Answer::Call(tool, arguments) => (
+            json!({ "type": "tool_use", "id": format!("t{id}"), "name": tool, "input": {} }),
+            json!({ "type": "input_json_delta", "partial_json": arguments.to_string() }),
+            "tool_use",
+        ),
+        Answer::Say(text) => {
+            (json!({ "type": "text", "text": "" }), json!({ "type": "text_delta", "text": text }), "end_turn")
+        }
+        Answer::Status(..) => unreachable!(),
+    };
+    let message = json!({ "id": format!("m{id}"), "type": "message", "role": "assistant", "model": "test", "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": usage });
+    vec![
+        json!({ "type": "message_start", "message": message }),
+        json!({ "type": "content_block_start", "index": 0, "content_block": empty }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": delta }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": reason, "stop_sequence": null }, "usage": usage }),
+        json!({ "type": "message_stop" }),
     ]
 }

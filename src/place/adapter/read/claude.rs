@@ -12,7 +12,10 @@ impl Reader {
             ("system", "init" | "session_start") => {
                 self.say(Activity::Session { id: text(e, "session_id").to_owned() })
             }
-            ("system", "api_retry") => self.say(Activity::Retrying { text: "the provider is asked again".to_owned() }),
+            ("system", "api_retry") => {
+                let text = format!("retrying after {}", text(e, "error"));
+                self.say(Activity::Retrying { text });
+            }
             ("system" | "thinking" | "stream_event", _) => {}
             ("assistant", _) => self.claude_words(e),
             ("user", _) => self.claude_results(e),
@@ -38,7 +41,9 @@ impl Reader {
                 self.error(message);
             }
             ("result", subtype) => {
-                for denied in list(e, "permission_denials") {
+                // Most were told when they happened.
+                let told = std::mem::take(&mut self.denied);
+                for denied in list(e, "permission_denials").skip(told) {
                     let what = format!("{} {}", text(denied, "tool_name"), subject(object(denied, "tool_input")));
                     self.say(Activity::Denied { what: what.trim().to_owned() });
                 }
@@ -53,6 +58,8 @@ impl Reader {
                     .or_else(|| e.get("result").and_then(Value::as_str))
                     .or_else(|| e.get("error").and_then(Value::as_str));
                 let words = words.filter(|w| !w.is_empty()).or((failed && subtype != "success").then_some(subtype));
+                // qwen ends well when its service was out of reach.
+                let failed = failed || words.is_some_and(|w| w.starts_with("[API Error"));
                 self.finished(!failed, words);
             }
             _ => return false,
@@ -62,6 +69,11 @@ impl Reader {
 
     fn claude_words(&mut self, e: &Fields) {
         let Some(message) = object(e, "message") else { return };
+        if e.contains_key("error") {
+            // Its own, in the model's name.
+            let words: Vec<&str> = list(message, "content").map(|b| text(b, "text")).collect();
+            return self.error(&words.join(" "));
+        }
         if let Some(words) = message.get("content").and_then(Value::as_str) {
             return self.say(Activity::Message { text: words.to_owned() });
         }
@@ -85,6 +97,7 @@ impl Reader {
             let words =
                 words.or_else(|| content?.as_array()?.iter().find_map(|c| Some(c["text"].as_str()?.to_owned())));
             if let Some(what) = words.filter(|w| is_refusal(w)) {
+                self.denied += 1;
                 self.say(Activity::Denied { what });
             }
         }

@@ -1,4 +1,4 @@
-//! `copilot --output-format json`.
+//! `copilot --output-format json` (1.0). The id of its session comes last.
 
 use super::super::Activity;
 use super::{Fields, Reader, is_refusal, object, subject, text};
@@ -36,7 +36,7 @@ impl Reader {
                 self.finished(code.unwrap_or(0) == 0, None);
             }
             kind => {
-                let quiet = ["session.", "assistant.", "tool.", "user.", "system.", "hook.", "permission."];
+                let quiet = ["session.", "assistant.", "tool.", "user.", "system.", "hook.", "permission.", "model."];
                 return quiet.iter().any(|q| kind.starts_with(q));
             }
         }

@@ -4,6 +4,11 @@ use super::*;
 use proptest::prelude::*;
 
 const CODEX: &str = include_str!("recorded/codex.jsonl");
+const CLAUDE: &str = include_str!("recorded/claude.jsonl");
+const OPENCODE: &str = include_str!("recorded/opencode.jsonl");
+/// What lost or cut lines are tried on.
+const WHOLE: [(Format, &str); 4] =
+    [(Format::Codex, CODEX), (Format::Gemini, GEMINI), (Format::Claude, CLAUDE), (Format::Opencode, OPENCODE)];
 const GEMINI: &str = include_str!("recorded/gemini.jsonl");
 
 fn fixed() -> jiff::Zoned {
@@ -127,6 +132,104 @@ fn gemini_in_trouble() {
     assert_eq!(denied.len(), 2, "outside the worktree, and a tool that was not offered: {seen:?}");
 }
 
+#[test]
+fn claude_and_those_that_follow_it() {
+    let command = r"printf 'hello\n' >hello && git add hello && git commit -qm Hello";
+    let expected = [
+        session("72f4c884-4cf7-4222-a4a1-5847b318b851"),
+        tool("Bash", command),
+        message("hello says hello"),
+        Activity::Usage { cost_usd: Some(0.0015), tokens: Some(220) },
+        Activity::Finished { ok: true, text: Some("hello says hello".into()) },
+    ];
+    assert_eq!(telling(Format::Claude, CLAUDE), expected);
+
+    let seen = telling(Format::Claude, include_str!("recorded/claude-refused.jsonl"));
+    let [Activity::Usage { .. }, Activity::Finished { ok: false, text: Some(words) }] = &seen[..] else {
+        panic!("a subtype that says success: {seen:?}")
+    };
+    assert!(words.starts_with("There's an issue"), "{words}");
+
+    let seen = telling(Format::Claude, include_str!("recorded/qwen.jsonl"));
+    let expected =
+        [message("all is done"), tokens(220), Activity::Finished { ok: true, text: Some("all is done".into()) }];
+    assert_eq!(seen[2..], expected);
+    // A second refusal is in the result only.
+    let seen = telling(Format::Claude, include_str!("recorded/qwen-denied.jsonl"));
+    let denied: Vec<_> = seen.iter().filter(|a| matches!(a, Activity::Denied { .. })).collect();
+    assert!(
+        matches!(denied[..], [Activity::Denied { what }] if what.contains("run_shell_command")),
+        "told once: {seen:?}"
+    );
+
+    let lines = r#"
+        {"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"error_status":429,"error":"rate_limit"}
+        {"type":"result","subtype":"success","is_error":true,"result":"API Error: Request rejected (429) · try again later."}"#;
+    let words = "API Error: Request rejected (429) · try again later.";
+    let retrying = Activity::Retrying { text: "retrying after rate_limit".into() };
+    assert_eq!(telling(Format::Claude, lines), [retrying, limit(None), failed(words)]);
+
+    let lines = r#"
+        {"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":1796070000}}
+        {"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1796070000}}
+        {"type":"control_request","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"rm x"}}}
+        {"type":"tool_call","subtype":"started","tool_call":{"shellToolCall":{"args":{"command":"ls"}}}}
+        {"type":"result","subtype":"success","is_error":false,"result":"[API Error: Connection error.]"}
+        {"type":"result","subtype":"error_max_turns","is_error":true}"#;
+    let expected = [
+        limit(Some("2026-11-30T20:20:00Z")),
+        Activity::NeedsInput { question: "Bash: rm x".into() },
+        tool("shell", "ls"),
+        failed("[API Error: Connection error.]"),
+        failed("error_max_turns"),
+    ];
+    assert_eq!(telling(Format::Claude, lines), expected);
+}
+
+#[test]
+fn opencode() {
+    let seen = telling(Format::Opencode, OPENCODE);
+    assert!(
+        matches!(&seen[..2], [Activity::Session { id }, Activity::Tool { name, .. }] if id.starts_with("ses_") && name == "bash")
+    );
+    assert_eq!(seen[2..3], [tokens(110)]);
+    assert_eq!(seen[4..], [message("all is done"), tokens(220), done()], "steps add up");
+    let seen = telling(Format::Opencode, include_str!("recorded/opencode-denied.jsonl"));
+    assert!(matches!(&seen[1], Activity::Denied { what } if what.contains("rejected permission")), "{seen:?}");
+    assert_eq!(seen[2], failed("Cannot connect to API: Unable to connect. Is the computer able to access the url?"));
+}
+
+#[test]
+fn copilot() {
+    let seen = telling(Format::Copilot, include_str!("recorded/copilot.jsonl"));
+    assert!(
+        matches!(&seen[0], Activity::Tool { name, text } if name == "bash" && text.contains("git commit")),
+        "{seen:?}"
+    );
+    assert_eq!(seen[1..], [message("all is done"), session("41111111-2222-4333-a444-555555555555"), done()]);
+    let seen = telling(Format::Copilot, include_str!("recorded/copilot-denied.jsonl"));
+    assert!(matches!(&seen[1], Activity::Denied { what } if what.starts_with("Permission denied")), "{seen:?}");
+}
+
+#[test]
+fn goose() {
+    // Of its source, not recorded.
+    let lines = r#"
+        {"type":"message","message":{"id":"1","role":"assistant","content":[{"type":"text","text":"All is "}]}}
+        {"type":"message","message":{"id":"1","role":"assistant","content":[{"type":"text","text":"done"}]}}
+        {"type":"message","message":{"role":"assistant","content":[{"type":"toolRequest","id":"t","toolCall":{"status":"success","value":{"name":"developer__shell","arguments":{"command":"ls"}}}}]}}
+        {"type":"notification","extension_id":"x"}
+        {"type":"complete","total_tokens":7}"#;
+    assert_eq!(
+        telling(Format::Goose, lines),
+        [message("All is done"), tool("developer__shell", "ls"), tokens(7), done()]
+    );
+    assert_eq!(
+        telling(Format::Goose, r#"{"type":"error","error":"429 slow down"}"#),
+        [limit(None), failed("429 slow down")]
+    );
+}
+
 /// `text` with `noise` before, behind and between its events, on their lines and on lines of its own.
 fn interleaved(text: &str, noise: &str) -> String {
     let mut out = String::new();
@@ -134,7 +237,7 @@ fn interleaved(text: &str, noise: &str) -> String {
         out.push_str(&match i % 3 {
             0 => format!("{noise}{line}\n"),
             1 => format!("{line}{noise}\n{noise}\n"),
-            _ => line.to_string(),
+            _ => line.to_owned(),
         });
     }
     out
@@ -142,7 +245,7 @@ fn interleaved(text: &str, noise: &str) -> String {
 
 #[test]
 fn noise_loses_no_event() {
-    for (format, text) in [(Format::Codex, CODEX), (Format::Gemini, GEMINI)] {
+    for (format, text) in WHOLE {
         let events: String = text.lines().filter(|l| l.starts_with('{')).map(|l| format!("{l}\n")).collect();
         for noise in ["WARN x", "{not json", "{\"", "}", "\u{1b}[31m", "{\"type\":\"later\",\"a\":[1]}", "[{\"x\":1}]"]
         {
@@ -193,7 +296,7 @@ proptest! {
 
     #[test]
     fn cut_anywhere_nothing_before_is_lost(cut in 0usize..4000) {
-        for (format, text) in [(Format::Codex, CODEX), (Format::Gemini, GEMINI)] {
+        for (format, text) in WHOLE {
             let mut cut = cut.min(text.len());
             while !text.is_char_boundary(cut) { cut -= 1; }
             let lines = text[..cut].matches('\n').count();
