@@ -34,7 +34,7 @@ fn the_first_page_of_help_fits_a_screen_and_lists_what_there_is() {
     assert!(help.stdout.lines().count() <= 24, "{help}");
     assert!(help.stdout.lines().all(|l| l.chars().count() <= 80), "{help}");
     assert!(help.stderr.is_empty());
-    let known = "init demo new adopt run status show logs attach send wait stop retry overlap path exec report sync land push rm restore clean doctor hooks skills trust manual shell-init";
+    let known = "init demo new adopt run status show logs attach send wait stop retry overlap path exec report diff sync land push rm restore clean history doctor hooks skills trust manual shell-init";
     assert_eq!(commands.join(" "), known);
     assert_eq!(repo.agents(&["report", "--help"]).ok().stdout, repo.agents(&["report", "-h"]).ok().stdout);
 }
@@ -79,7 +79,6 @@ fn wrong_usage_is_129_with_a_suggestion_and_nothing_on_standard_output() {
         (vec!["run", "--until", "soon", "x"], "soon"),
         (vec!["run", "--cost", "-1", "x"], "-1"),
         (vec!["run", "a", "-f", "b"], "one of them"),
-        (vec!["run", "-d", "-o", "x", "a"], "-o"),
         (vec!["run"], "no task"),
         (vec!["rm"], "--failed"),
         (vec!["stop"], "--all"),

@@ -98,6 +98,7 @@ pub const SCHEMAS: &[&str] = &[
     "check",
     "clean",
     "doctor",
+    "history",
     "hooks",
     "land",
     "new",

@@ -19,7 +19,7 @@ macro_rules! prose {
 
 /// What people wrote, by command.
 const PROSE: &[(&str, &str)] = prose![
-    "adopt" "attach" "check" "clean" "demo" "doctor" "exec" "hooks" "init" "land" "logs" "manual" "new" "overlap" "path"
+    "adopt" "attach" "check" "clean" "demo" "diff" "doctor" "exec" "history" "hooks" "init" "land" "logs" "manual" "new" "overlap" "path"
     "push" "report" "restore" "retry" "rm" "run" "send" "shell-init" "show" "skills" "status" "stop" "sync" "trust" "wait"
 ];
 const WHOLE: &str = include_str!("../../../man/src/git-agents.txt");
