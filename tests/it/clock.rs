@@ -89,7 +89,7 @@ fn times_that_have_not_come_yet_stopped_or_removed_something() {
         assert!(!out.to_string().contains("-1 ") && !out.to_string().contains("panicked"), "{out}");
     }
     // What has landed goes, what is left over stays; where it has to have been quiet for a while, nobody can tell.
-    repo.git(&["merge", "--quiet", "--no-edit", &repo.status_of("done")["branch"].as_str().unwrap().to_owned()]);
+    repo.git(&["merge", "--quiet", "--no-edit", repo.status_of("done")["branch"].as_str().unwrap()]);
     repo.set("agents.cleanMinAge", "1h");
     repo.agents(&["clean"]).ok();
     assert!(done.path().exists());

@@ -152,6 +152,7 @@ fn real_answers_are_as_their_schema_says() {
     one("check", &["check", "--json", "a.txt"]);
     one("report", &["report", "--json", "--all"]);
     one("doctor", &["doctor", "--json"]);
+    one("history", &["history", "--json"]);
     one("clean", &["clean", "--json", "--dry-run"]);
     one("hooks", &["hooks", "status", "--json"]);
     one("sync", &["sync", "--json", "--all"]);

@@ -353,7 +353,7 @@ fn card(p: &mut Page, n: usize, a: &AgentReport) {
 /// What became of test cases, by name.
 fn tests(p: &mut Page, a: &AgentReport) {
     let Some(said) = words::cases(a) else { return };
-    p.raw("<details><summary>tests: ").text(&said).raw("</summary>\n");
+    p.raw("<details><summary>test cases: ").text(&said).raw("</summary>\n");
     for (what, found) in [("Added", &a.tests_added), ("Removed", &a.tests_removed), ("Switched off", &a.tests_skipped)]
     {
         if let Some(TestsCount { names, .. }) = found.as_ref().filter(|t| t.cases > 0) {

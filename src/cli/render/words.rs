@@ -198,3 +198,53 @@ pub(super) fn href(a: &AgentReport) -> Option<&str> {
     let web = href.starts_with("http://") || href.starts_with("https://");
     (web && href.chars().all(safe)).then_some(href)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tests(baseline: &'static str, now: &'static str, newly: &[&str]) -> TestsReport {
+        TestsReport {
+            command: "make test".into(),
+            baseline,
+            now,
+            newly_failing: newly.iter().map(|n| (*n).to_owned()).collect(),
+            still_failing: Vec::new(),
+            fixed: Vec::new(),
+            flaky: Vec::new(),
+            left_behind: Vec::new(),
+            tree: None,
+            method: "names",
+            reason: None,
+            log: None,
+            duration_s: 3,
+        }
+    }
+
+    #[test]
+    fn what_the_test_command_says_is_said_beside_its_base() {
+        for (t, label, words) in [
+            (tests("pass", "pass", &[]), Label::Good, "passes 'make test'"),
+            (tests("fail", "pass", &[]), Label::Good, "passes 'make test', which fails on its base"),
+            (tests("pass", "fail", &["a", "b"]), Label::Bad, "fails 'make test': 2 newly failing"),
+            (tests("fail", "fail", &[]), Label::Warn, "fails 'make test', as its base does"),
+            (tests("fail", "fail", &["a"]), Label::Bad, "fails 'make test', as its base does: 1 newly failing"),
+            (tests("pass", "flaky", &[]), Label::Warn, "'make test' fails, and passes when asked again"),
+            (tests("unknown", "unknown", &[]), Label::Warn, "whether it passes 'make test' is unknown"),
+        ] {
+            let (got, said) = verdict(&t);
+            assert!(got == label && said.trim_end_matches(" (by test names)") == words, "{said}");
+        }
+        let mut t = tests("fail", "pass", &[]);
+        (t.fixed, t.still_failing) = (vec!["x".into()], vec!["y".into()]);
+        assert_eq!(
+            verdict(&t).1,
+            "passes 'make test', which fails on its base: 1 fixed, 1 failed before too (by test names)"
+        );
+    }
+
+    #[test]
+    fn tokens_are_counted_for_people() {
+        assert_eq!([950, 1_200, 3_400_000].map(tokens), ["950 tokens", "1.2k tokens", "3.4M tokens"]);
+    }
+}
