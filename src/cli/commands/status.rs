@@ -11,6 +11,7 @@ use crate::model::text::{one_line, safe_line, safe_path};
 use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, OverlapAnswer, StatusAnswer};
 use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::select::Match;
+use crate::runtime::clock;
 
 /// Who does what, who needs you
 #[derive(Debug, Default, clap::Args)]
@@ -167,7 +168,7 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
         }
     }
     for h in &answer.holds {
-        let until = h.until.as_deref().map(|u| format!(" until {u}")).unwrap_or_default();
+        let until = h.until.as_deref().map(|u| format!(" until {}", clock::local(u))).unwrap_or_default();
         out.push_str(&format!(
             "{} is held: {}{until}; {} waiting ('git agents retry --held' lifts it)\n",
             h.assistant,
