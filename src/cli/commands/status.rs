@@ -267,7 +267,7 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
     }
     if let (Some(reason), false) = (&a.locked, a.run.state.is_some_and(RunState::is_live)) {
         let text = match crate::ops::identity::parse_lock_reason(reason) {
-            Some(_) => "locked by a run that is gone; 'git agents stop' releases it".to_owned(),
+            Some(_) => format!("locked by a run that is gone; 'git agents stop {}' releases it", a.name.typed()),
             None => format!("locked: {}", safe_line(reason.as_bytes())),
         };
         out.push(text);
