@@ -180,7 +180,9 @@ fn what_a_batch_may_cost_and_until_when_it_may_start() {
     repo.reaches("c", "succeeded");
 
     repo.run(&[("late", "WRITE: l: l")], &["--until", "2020-01-01T00:00:00Z"]).code(1);
-    all_say(&repo, "late", "over-budget", "no start after 2020-01-01", "failed");
+    all_say(&repo, "late", "over-budget", "no start after 20", "failed");
+    let said = repo.agents(&["status"]).ok().stdout;
+    assert!(said.contains("it was never started; 'git agents retry late' goes on"), "{said}");
     repo.agents(&["retry", "late"]).ok();
     repo.reaches("late", "succeeded");
 }
