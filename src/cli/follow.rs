@@ -10,6 +10,7 @@ use crate::ops::Context;
 use crate::ops::record::{Record, RunDir, stand};
 use crate::place::adapter::Activity;
 use crate::place::log::EventFollower;
+use crate::runtime::clock;
 use crate::runtime::signals::{Signals, Wake};
 use crate::supervisor::attempt::Logged;
 use std::io::Write as _;
@@ -226,7 +227,9 @@ pub fn line_of(a: &Activity) -> Option<String> {
         Activity::Progress { text } | Activity::Message { text } | Activity::Retrying { text } => text.clone(),
         Activity::Tool { name, text } => format!("{name}: {text}"),
         Activity::NeedsInput { question } => format!("asks: {question}"),
-        Activity::RateLimit { resume_at } => format!("rate limit until {}", resume_at.as_deref().unwrap_or("later")),
+        Activity::RateLimit { resume_at } => {
+            format!("rate limit until {}", resume_at.as_deref().map_or("later".into(), clock::local))
+        }
         Activity::Denied { what } => format!("denied: {what}"),
         Activity::Finished { text, ok } => {
             text.clone().unwrap_or_else(|| if *ok { "finished".into() } else { "gave up".into() })

@@ -159,6 +159,7 @@ impl Session {
 
 /// The program: parses, calls, renders. Its exit code.
 pub fn main() -> i32 {
+    crate::git::command::unhide_settings();
     let args: Vec<std::ffi::OsString> = std::env::args_os().collect();
     // The processes that are started by the dozen do without the command line's own machinery.
     if let [_, command, argument] = args.as_slice() {

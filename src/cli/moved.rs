@@ -60,12 +60,14 @@ pub(super) fn say(s: &Session, part: Part, done: bool) {
     if !moved_base::has_agents(&common) {
         return;
     }
-    // With our hooks in place, what has landed goes by itself, however the base moved.
-    if moved_base::has_hooks(&common) && moved_base::has_moved(&ctx) {
-        hook::start_worker(&common, "hook-worker");
-    }
+    let moved = moved_base::has_hooks(&common) && moved_base::has_moved(&ctx);
     match moved_base::remind(&ctx, Duration::from_secs(2)) {
         Ok(lines) => lines.iter().for_each(|l| s.ui.say(l)),
         Err(e) => tracing::debug!(%e, "bases not looked at"),
+    }
+    // With our hooks in place, what has landed goes by itself, however the base moved. Only now: at the same time as this
+    // the worker would leave the same line for the next command.
+    if moved {
+        hook::start_worker(&common, "hook-worker");
     }
 }

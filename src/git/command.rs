@@ -8,7 +8,7 @@ use super::{Error, Result};
 use crate::runtime::files;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -46,6 +46,25 @@ pub const LOCAL_VARIABLES: &[&str] = &[
     "GIT_TRACE2_PARENT_SID",
     "GIT_TRACE2_PARENT_NAME",
 ];
+
+/// The shell of gemini hides what its user has set in git from every command: no identity, no `agents.*`, and nothing
+/// could be started there. Where that is so, this process begins again without it. What that shell puts on top, no
+/// hooks and no credentials, stays.
+#[expect(clippy::disallowed_methods, reason = "ourselves once more, nobody's child")]
+pub fn unhide_settings() {
+    let hidden = |v: &&str| std::env::var_os(v).is_some_and(|to| to == "/dev/null");
+    if std::env::var_os("GEMINI_CLI").is_none() || !["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].iter().any(hidden) {
+        return;
+    }
+    let Ok(us) = std::env::current_exe() else { return };
+    let mut again = Command::new(us);
+    again.args(std::env::args_os().skip(1));
+    for v in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"] {
+        again.env_remove(v);
+    }
+    // It comes back only where it failed, and then all is as it was.
+    let _ = again.exec();
+}
 
 /// Removes git's local variables from what `command` inherits.
 pub fn scrub(command: &mut Command) {

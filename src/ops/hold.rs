@@ -117,7 +117,11 @@ pub fn all(ctx: &Context) -> Vec<Hold> {
 /// All holds, for `status`.
 pub fn answers(ctx: &Context, inv: &Inventory) -> Vec<super::answer::HoldAnswer> {
     let waiting = |h: &Hold| {
-        let says = |a: &Agent| a.record.as_ref().is_some_and(|r| r.reason.as_deref() == Some(&waits(h)));
+        let says = |a: &Agent| {
+            // Without the time, which whoever noted it may have told by another zone's clock.
+            let why = a.record.as_ref().and_then(|r| r.reason.as_deref());
+            why.is_some_and(|why| why.starts_with(&format!("{} is held: {}", h.assistant, h.reason)))
+        };
         inv.agents.iter().filter(|a| a.state() == Some(RunState::Waiting) && says(a)).count()
     };
     let answer = |h: Hold| super::answer::HoldAnswer {
@@ -131,6 +135,6 @@ pub fn answers(ctx: &Context, inv: &Inventory) -> Vec<super::answer::HoldAnswer>
 
 /// Why an agent waits that is held back by `h`.
 pub fn waits(h: &Hold) -> String {
-    let when = h.until.as_ref().map(|u| format!(" until {u}")).unwrap_or_default();
+    let when = h.until.as_ref().map(|u| format!(" until {}", clock::local(u))).unwrap_or_default();
     format!("{} is held: {}{when}", h.assistant, h.reason)
 }

@@ -376,7 +376,11 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
             let name = a.reg.name.typed();
             let on =
                 if a.task.assistant.is_some() { format!("'git agents retry {name}' goes on, ") } else { String::new() };
-            findings.push(format!("its creation was cut short; {on}'git agents rm {name}' takes it back"));
+            let what = match a.state() {
+                Some(RunState::OverBudget | RunState::Skipped | RunState::Stopped) => "it was never started",
+                _ => "its creation was cut short",
+            };
+            findings.push(format!("{what}; {on}'git agents rm {name}' takes it back"));
         }
         Some("adopt") if !live => {
             let name = a.reg.name.typed();

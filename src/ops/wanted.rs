@@ -2,12 +2,12 @@
 //!
 //! `run -o FILE` notes the wish before anything starts, in `<common dir>/agents/reports/<batch>.json`. The supervisor that
 //! settles last has it fulfilled, and so does every `wait`, `report` or `run` that finds it due: all agents of the batch
-//! settled, and not what they ended with at the last writing. So a kill at any moment is made up for by the next of them,
-//! and a retry renews the file. What is written is the cli's part.
+//! settled, and one of them not as it was at the last writing. So a kill at any moment is made up for by the next of them,
+//! and a retry renews the file; that one has landed or was removed since does not: the page would lose it. What is written
+//! is the cli's part.
 
 use super::inventory::{Agent, Inventory};
 use super::{Context, Error, Result};
-use crate::git::objects::digest;
 use crate::model::agent::RunState;
 use crate::runtime::files;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,8 @@ struct Wish {
     /// Absolute; exact bytes.
     path: Vec<u8>,
     /// What the agents had ended with when it was written last.
-    written: Option<String>,
+    #[serde(default)]
+    ended: Vec<String>,
 }
 
 /// A report that is to be written now.
@@ -29,7 +30,7 @@ pub struct Due {
     pub batch: u64,
     /// Where to.
     pub path: PathBuf,
-    ended: String,
+    ended: Vec<String>,
 }
 
 fn dir(ctx: &Context) -> PathBuf {
@@ -67,7 +68,7 @@ pub fn want(ctx: &Context, batch: u64, path: Option<&Path>) -> Result<()> {
     };
     ctx.state.ensure_dirs()?;
     files::ensure_private_dir(&dir(ctx))?;
-    Ok(write(&file, &Wish { path: path.as_os_str().as_bytes().to_vec(), written: None })?)
+    Ok(write(&file, &Wish { path: path.as_os_str().as_bytes().to_vec(), ended: Vec::new() })?)
 }
 
 fn write(file: &Path, wish: &Wish) -> std::result::Result<(), files::Error> {
@@ -94,14 +95,13 @@ fn one(ctx: &Context, inv: &Inventory, batch: u64) -> Option<Due> {
         let ended = r.and_then(|r| r.ended.as_deref()).unwrap_or_default();
         format!("{} {} {ended}", a.reg.id, a.state().map_or("", RunState::word))
     };
-    let ends: Vec<String> = agents.iter().map(end).collect();
-    let ended = digest(&ends.iter().map(String::as_str).collect::<Vec<_>>());
+    let ended: Vec<String> = agents.iter().map(end).collect();
     let path = PathBuf::from(std::ffi::OsString::from_vec(wish.path));
-    (wish.written.as_ref() != Some(&ended)).then_some(Due { batch, path, ended })
+    ended.iter().any(|e| !wish.ended.contains(e)).then_some(Due { batch, path, ended })
 }
 
 /// Notes that it has been written.
 pub fn written(ctx: &Context, due: &Due) -> Result<()> {
     let path = due.path.as_os_str().as_bytes().to_vec();
-    Ok(write(&file(ctx, due.batch), &Wish { path, written: Some(due.ended.clone()) })?)
+    Ok(write(&file(ctx, due.batch), &Wish { path, ended: due.ended.clone() })?)
 }

@@ -17,6 +17,12 @@ pub fn parse(s: &str) -> Option<Timestamp> {
     s.parse().ok()
 }
 
+/// `YYYY-MM-DD hh:mm:ss` by the clock on the wall, for people; what is no time stays as it is.
+pub fn local(s: &str) -> String {
+    let wall = |t: Timestamp| t.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+    parse(s).map_or_else(|| s.to_owned(), wall)
+}
+
 /// Whole seconds from `from` to `to` (not negative); `None` where either is unreadable.
 pub fn seconds_between(from: &str, to: &str) -> Option<u64> {
     let (a, b) = (parse(from)?, parse(to)?);

@@ -6,7 +6,7 @@ use super::{Agent, attempt, capture, life, take_over};
 use crate::config::template;
 use crate::git::refs;
 use crate::git::state::event;
-use crate::model::agent::{AgentId, RunState};
+use crate::model::agent::{AgentId, Oid, RunState};
 use crate::model::event::Kind;
 use crate::model::units::count;
 use crate::ops::plan::{self, RunPlan};
@@ -49,6 +49,7 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
     if fresh {
         agent.record.session = None;
     }
+    let asked = agent.record.question.clone().filter(|_| agent.record.state == RunState::NeedsInput);
     agent.record.state = RunState::Attached;
     agent.record.reason = None;
     agent.record.question = None;
@@ -62,6 +63,11 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
     let what = json!({ "attempt": agent.record.attempt, "start": begin, "attached": true });
     ctx.state.append(&held, &[event(id, Kind::Attempt, what)])?;
     drop(held);
+    let changes = |tip: Option<&Oid>| {
+        let place = crate::git::status::Place { worktree: &entry.path, admin: &entry.admin, head: tip };
+        crate::git::status::changes(ctx.repo(), &ctx.state.objects, &place).ok()
+    };
+    let before = changes(begin.as_ref());
     let (argv, env) = interactive(&agent, &entry)?;
     let job = Job {
         argv,
@@ -78,8 +84,8 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
     let code = code?;
     agent.record.exit_code = Some(code);
     let after = refs::read(ctx.repo(), &agent.reg.branch)?;
-    let place = crate::git::status::Place { worktree: &entry.path, admin: &entry.admin, head: after.as_ref() };
-    let dirty = crate::git::status::changes(ctx.repo(), &ctx.state.objects, &place).is_ok_and(|c| !c.is_empty());
+    let now = changes(after.as_ref());
+    let dirty = now.as_ref().is_some_and(|c| !c.is_empty());
     let inv = crate::ops::inventory::Inventory::read(ctx)?;
     let own = inv
         .agents
@@ -90,10 +96,13 @@ pub fn attach(ctx: &Context, id: &AgentId, plan: &RunPlan, fresh: bool) -> Resul
     let nothing = own.is_none_or(|o| o.is_empty()) && !dirty;
     let (state, reason) = match (code, nothing) {
         _ if run.file("stop").exists() => (RunState::Stopped, None),
+        // Who only looked, or could not even begin, has answered nothing.
+        _ if asked.is_some() && begin == after && before == now => (RunState::NeedsInput, None),
         (0, false) => (RunState::Succeeded, None),
         (0, true) => (RunState::Unchanged, Some("nothing was changed".to_owned())),
         (c, _) => (RunState::Failed, Some(format!("the interactive session exited with {c}"))),
     };
+    agent.record.question = asked.filter(|_| state == RunState::NeedsInput);
     if state == RunState::Succeeded && plan.test.is_some() {
         // The terminal is the person's again: a supervisor tests, and settles it.
         agent.record.proven = Some(Proven { state, reason });

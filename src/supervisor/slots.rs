@@ -173,7 +173,10 @@ fn gate(agent: &Agent) -> Result<Gate> {
         && let Some(until) = &agent.task.until
         && crate::runtime::clock::parse(until).is_some_and(|t| t <= jiff::Timestamp::now())
     {
-        return Ok(Gate::Never(RunState::OverBudget, format!("no start after {until}")));
+        return Ok(Gate::Never(
+            RunState::OverBudget,
+            format!("no start after {}", crate::runtime::clock::local(until)),
+        ));
     }
     if let (Some(limit), None) = (agent.task.total_cost_usd, agent.plan.cost_override) {
         let spent = spent(agent)?;

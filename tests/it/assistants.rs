@@ -209,9 +209,9 @@ fn gemini_is_refused_asks_and_meets_its_limit() {
 
 /// An assistant that a person talks to, told to use a skill for two tasks.
 fn told_to_use(env: &Env, repo: &Repo<'_>, call: &[&str], prompt: &str) -> crate::support::Out {
-    repo.set("agents.assistant", "scripted");
-    repo.set("user.name", "A Tester");
-    repo.set("user.email", "tester@example.org");
+    // Where people have them: the shell of gemini hides this file.
+    let settings = "[agents]\nassistant = scripted\n[user]\nname = A Tester\nemail = tester@example.org\n";
+    std::fs::write(env.home().join(".gitconfig"), settings).unwrap();
     // A shell that codex starts for commands is one of a log-in, with a path of its own.
     let path = format!("PATH='{}'\n", env.path().to_str().unwrap());
     std::fs::write(env.home().join(".bash_profile"), path).unwrap();

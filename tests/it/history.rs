@@ -1,5 +1,6 @@
 //! `history`: every agent there ever was, and what became of it.
 
+use crate::support::env::run;
 use crate::support::{Env, Repo};
 use serde_json::{Value, json};
 
@@ -60,4 +61,30 @@ fn what_is_gone_is_still_told_of() {
     assert_eq!(names(&history(&repo)), names(&all));
     let again = history(&repo);
     assert_eq!(again.iter().find(|a| a["name"] == "dropped").unwrap(), of("dropped"));
+}
+
+#[test]
+fn people_are_told_the_time_of_their_own_clock_and_programs_that_of_utc() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.run(&[("a", "SAY: one\nWRITE: a: a")], &["-q"]).ok();
+    let out = |zone: &str, args: &[&str]| {
+        let mut command = env.agents_command(repo.path(), args);
+        command.env("TZ", zone);
+        run(command, b"").ok().stdout
+    };
+    let utc = repo.status_of("a")["run"]["started"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    // Half a day and 34 minutes ahead, where none of it can be mistaken.
+    let zone = "XXX-12:34";
+    let wall = (utc + jiff::SignedDuration::from_mins(12 * 60 + 34)).strftime("%Y-%m-%d %H:%M:%S").to_string();
+    assert!(out(zone, &["show", "a"]).contains(&format!("started     {wall}\n")));
+    let minutes =
+        |text: &str| text.split(' ').find_map(|w| w.get(..5).filter(|w| w.as_bytes()[2] == b':')).map(str::to_owned);
+    let at = |args: &[&str]| minutes(out(zone, args).lines().last().unwrap()).unwrap();
+    for args in [&["logs", "a"][..], &["history"]] {
+        let (here, utc) = (at(args), minutes(out("UTC0", args).lines().last().unwrap()).unwrap());
+        let minute = |t: &str| t[..2].parse::<i32>().unwrap() * 60 + t[3..].parse::<i32>().unwrap();
+        assert_eq!((minute(&here) - minute(&utc)).rem_euclid(1440), 754, "{args:?}: {here} {utc}");
+    }
+    assert_eq!(out(zone, &["history", "--json"]), out("UTC0", &["history", "--json"]));
 }

@@ -315,6 +315,23 @@ fn a_base_that_moved_without_a_hook_is_said_once_by_the_next_command_that_writes
     assert!(repo.agents(&["rm", "five"]).ok().stderr.contains("'main' moved: 4 agents"), "said as soon as it may be");
 }
 
+#[test]
+fn a_landing_with_hooks_says_once_who_is_behind() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agents(&["hooks", "install", "-q"]).ok();
+    for name in ["one", "two", "three"] {
+        commit_in(&repo, name, &format!("{name}.txt"), "x");
+    }
+    for (name, behind) in [("one", "2 agents are"), ("two", "1 agent is")] {
+        let out = repo.agents(&["land", name]).ok();
+        assert_eq!(out.stderr.matches(&format!("'main' moved: {behind} behind")).count(), 1, "{out}");
+        env.until("the worker is done", || env.processes().is_empty());
+        let next = repo.agents(&["status"]).ok();
+        assert!(!next.stderr.contains("moved"), "{next}");
+    }
+}
+
 /// `git-agents hook ARGS` as git would call it.
 fn hook(repo: &Repo<'_>, dir: &Path, args: &[&str], more: &[(&str, &str)]) -> Out {
     let mut command = repo.env.command("git-agents", dir);

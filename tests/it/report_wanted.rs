@@ -28,7 +28,16 @@ fn a_detached_batch_leaves_its_report_when_the_last_one_settles() {
     // Another end is another report.
     repo.agents(&["send", "slow", "WRITE: more.txt: x\nCOMMIT: more"]).ok();
     repo.agents(&["wait", "slow"]).ok();
-    assert!(file.exists() && std::fs::read_to_string(&file).unwrap().contains("more.txt"));
+    env.until("nothing of it runs", || env.processes().is_empty());
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert!(page.contains("more.txt"));
+    // Who goes is no end of anybody: the page keeps what it told of them.
+    repo.agents(&["land", "-q", "quick"]).ok();
+    repo.agents(&["rm", "-q", "slow"]).ok();
+    repo.agents(&["restore", "-q", "slow"]).ok();
+    repo.agents(&["report"]).ok();
+    repo.agents(&["wait"]).ok();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), page);
 }
 
 #[test]

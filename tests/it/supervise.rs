@@ -180,7 +180,9 @@ fn what_a_batch_may_cost_and_until_when_it_may_start() {
     repo.reaches("c", "succeeded");
 
     repo.run(&[("late", "WRITE: l: l")], &["--until", "2020-01-01T00:00:00Z"]).code(1);
-    all_say(&repo, "late", "over-budget", "no start after 2020-01-01", "failed");
+    all_say(&repo, "late", "over-budget", "no start after 20", "failed");
+    let said = repo.agents(&["status"]).ok().stdout;
+    assert!(said.contains("it was never started; 'git agents retry late' goes on"), "{said}");
     repo.agents(&["retry", "late"]).ok();
     repo.reaches("late", "succeeded");
 }
@@ -416,7 +418,8 @@ fn a_rate_limit_holds_its_assistant_and_nobody_else() {
     repo.start(&[("limited", limited), ("same", "WRITE: s: s")], &["-j", "1"]);
     repo.reaches("limited", "waiting");
     let run = repo.status_of("limited")["run"].clone();
-    assert!(run["reason"].as_str().unwrap().starts_with("scripted is held: rate limit until "), "{run}");
+    let until = run["reason"].as_str().unwrap().strip_prefix("scripted is held: rate limit until ").unwrap();
+    assert!(until.len() == 19 && !until.contains('T'), "as a person reads it: {until}");
     assert!(!run["resume_at"].is_null());
     repo.reaches("same", "waiting");
     let status = repo.agents(&["status", "--json"]).ok().json();

@@ -150,6 +150,27 @@ fn a_person_sits_down_commits_and_is_judged_like_a_run() {
 }
 
 #[test]
+fn who_only_looked_has_not_answered_the_question() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.run(&[("a", "WRITE: one: 1\nCOMMIT: one\nSAY: NEEDS-INPUT: red or blue?")], &[]).code(1);
+    assert_eq!(repo.state("a"), "needs-input");
+    let attach = |script: &str| {
+        env.script("my-shell", &format!("#!/bin/sh\n{script}\n"));
+        let mut command = env.agents_command(repo.path(), &["attach", "a"]);
+        command.env("SHELL", env.root().join("bin/my-shell"));
+        crate::support::env::run(command, b"")
+    };
+    for code in [0, 42] {
+        attach(&format!("exit {code}")).code(code);
+        let run = repo.status_of("a")["run"].clone();
+        assert_eq!((&run["state"], &run["question"]), (&"needs-input".into(), &"red or blue?".into()), "{run}");
+    }
+    attach("echo red >colour").code(0);
+    assert_eq!(repo.state("a"), "succeeded");
+}
+
+#[test]
 fn sitting_down_in_a_running_ones_place_needs_a_yes_and_keeps_its_work() {
     let env = Env::new();
     let repo = env.repo("x");

@@ -6,6 +6,7 @@ use crate::cli::ui::{Label, table};
 use crate::model::agent::RunState;
 use crate::model::text::one_line;
 use crate::ops::history::{self, Became, PastAgent};
+use crate::runtime::clock;
 
 /// Every agent there ever was: task, assistant, how it ended, what became of it
 #[derive(Debug, clap::Args)]
@@ -42,7 +43,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
 }
 
 fn row(a: &PastAgent) -> Vec<String> {
-    let minute = |at: &str| at.get(..16).unwrap_or(at).replace('T', " ");
+    let minute = |at: &str| clock::local(at).get(..16).unwrap_or(at).to_owned();
     vec![
         minute(&a.created),
         a.name.0.clone(),

@@ -11,6 +11,7 @@ use crate::ops::record::from_event;
 use crate::ops::select::Match;
 use crate::place::adapter::Activity;
 use crate::place::log::{EventFollower, Follower, LINE_MAX, read_all, tail};
+use crate::runtime::clock;
 use crate::runtime::signals::Wake;
 use crate::supervisor::attempt::Logged;
 use std::io::{Read as _, Write as _};
@@ -132,7 +133,8 @@ fn render(name: Option<&str>, e: &Logged) -> Option<String> {
         Activity::Retrying { .. } => "retry",
         _ => "",
     };
-    let time = e.at.get(11..19).unwrap_or(&e.at);
+    let at = clock::local(&e.at);
+    let time = at.get(11..19).unwrap_or(&at);
     let name = name.map(|n| format!("{n}  ")).unwrap_or_default();
     Some(format!("{time}  {name}{kind:6}  {line}\n"))
 }

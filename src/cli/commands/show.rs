@@ -6,6 +6,7 @@ use crate::model::text::{safe_line, safe_text};
 use crate::ops::answer::TestsAnswer;
 use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::{plan, select};
+use crate::runtime::clock;
 
 /// Everything about one: task, exact prompt, session, paths, limits, why it is in this state
 #[derive(Debug, clap::Args)]
@@ -81,8 +82,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     .collect();
     line("limits", limits.join(", "));
     line("session", x.run.session.clone().unwrap_or_default());
-    line("started", x.run.started.clone().unwrap_or_default());
-    line("ended", x.run.ended.clone().unwrap_or_default());
+    line("started", x.run.started.as_deref().map(clock::local).unwrap_or_default());
+    line("ended", x.run.ended.as_deref().map(clock::local).unwrap_or_default());
     line("transcript", x.logs.transcript.as_ref().map(|p| p.shown()).unwrap_or_default());
     line("raw output", x.logs.raw.as_ref().map(|p| p.shown()).unwrap_or_default());
     line("setup log", x.logs.setup.as_ref().map(|p| p.shown()).unwrap_or_default());

@@ -11,6 +11,7 @@ use crate::model::text::{one_line, safe_line, safe_path};
 use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, OverlapAnswer, StatusAnswer};
 use crate::ops::inventory::{Agent, Inventory, status};
 use crate::ops::select::Match;
+use crate::runtime::clock;
 
 /// Who does what, who needs you
 #[derive(Debug, Default, clap::Args)]
@@ -167,7 +168,7 @@ fn text(s: &Session, answer: &StatusAnswer) -> String {
         }
     }
     for h in &answer.holds {
-        let until = h.until.as_deref().map(|u| format!(" until {u}")).unwrap_or_default();
+        let until = h.until.as_deref().map(|u| format!(" until {}", clock::local(u))).unwrap_or_default();
         out.push_str(&format!(
             "{} is held: {}{until}; {} waiting ('git agents retry --held' lifts it)\n",
             h.assistant,
@@ -266,7 +267,7 @@ fn notes(a: &AgentAnswer) -> Vec<String> {
     }
     if let (Some(reason), false) = (&a.locked, a.run.state.is_some_and(RunState::is_live)) {
         let text = match crate::ops::identity::parse_lock_reason(reason) {
-            Some(_) => "locked by a run that is gone; 'git agents stop' releases it".to_owned(),
+            Some(_) => format!("locked by a run that is gone; 'git agents stop {}' releases it", a.name.typed()),
             None => format!("locked: {}", safe_line(reason.as_bytes())),
         };
         out.push(text);
