@@ -17,6 +17,7 @@ mod levels;
 mod lines;
 pub mod live;
 mod order;
+mod own;
 pub mod parties;
 pub mod summary;
 mod symbols;
@@ -136,6 +137,7 @@ impl<'c> Round<'c> {
     pub fn verdicts(&self, base: &Oid, sides: &[Side]) -> Pairs {
         let pairs = pairs_of(sides);
         let mut found = self.judge(base, sides, &pairs);
+        self.only_own(base, sides, &mut found);
         found.retain(|p| p.unknown.is_some() || !p.meetings.is_empty() || !p.twins.is_empty() || p.conflicts());
         let rank = |p: &Pair| std::cmp::Reverse(p.level);
         let path = |p: &Pair| p.paths().first().map(|p| p.to_vec());

@@ -1,0 +1,69 @@
+//! What of a meeting is the base's doing: where one of two began after the other had left the base, all that the base
+//! got in between is on its side too. That the other meets, but that is said of it and the base, not of the two.
+
+use super::Round;
+use crate::git::changes;
+use crate::model::agent::Oid;
+use crate::model::overlap::{Level, Pair, Side, SideKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Round<'_> {
+    /// Takes from `pairs` what a side brings from the base alone: it is not among the side's own changes, and the commit
+    /// where the side left the base meets the other there already. What cannot be told stays.
+    pub(super) fn only_own(&self, base: &Oid, sides: &[Side], pairs: &mut [Pair]) {
+        let forks = self.forks(base, sides);
+        let fork = |i: usize| forks.get(&i);
+        let differ = |p: &&mut Pair| !p.meetings.is_empty() && fork(p.a).is_some() && fork(p.a) != fork(p.b);
+        let ask: Vec<(usize, usize)> = pairs.iter_mut().filter(differ).flat_map(|p| [(p.a, p.b), (p.b, p.a)]).collect();
+        let ask: Vec<(usize, usize)> =
+            ask.into_iter().filter(|(x, y)| fork(*x).is_some() && fork(*y).is_some()).collect();
+        if ask.is_empty() {
+            return;
+        }
+        // Each fork as a side of its own, behind the others.
+        let mut all = sides.to_vec();
+        let mut at: BTreeMap<&Oid, usize> = BTreeMap::new();
+        for (x, _) in &ask {
+            if let Some(f) = fork(*x) {
+                at.entry(f).or_insert_with(|| {
+                    all.push(Side::at("base", SideKind::Branch, None, f.clone()));
+                    all.len() - 1
+                });
+            }
+        }
+        let wanted: BTreeSet<(usize, usize)> = ask.iter().map(|(x, y)| (*y, at[&forks[x]])).collect();
+        let wanted: Vec<(usize, usize)> = wanted.into_iter().collect();
+        let found: BTreeMap<(usize, usize), Pair> =
+            wanted.iter().copied().zip(self.judge(base, &all, &wanted)).collect();
+        for pair in pairs.iter_mut().filter(differ) {
+            for (x, y) in [(pair.a, pair.b), (pair.b, pair.a)] {
+                let Some(of_base) = fork(x).and_then(|f| found.get(&(y, at[f]))) else { continue };
+                let Some(own) = fork(x).and_then(|f| self.own(f, &sides[x])) else { continue };
+                let base_meets =
+                    |p: &[u8]| of_base.meetings.iter().any(|m| m.path == p || m.other.as_deref() == Some(p));
+                pair.meetings.retain(|m| {
+                    let paths = || std::iter::once(m.path.as_slice()).chain(m.other.as_deref());
+                    paths().any(|p| own.contains(p)) || !paths().any(base_meets)
+                });
+            }
+            let worst = pair.meetings.iter().map(|m| m.level).max().unwrap_or(Level::None);
+            pair.level = (pair.unknown.is_none() || worst == Level::Conflict).then_some(worst);
+        }
+    }
+
+    /// Where each side left the base, where that is one commit.
+    fn forks(&self, base: &Oid, sides: &[Side]) -> BTreeMap<usize, Oid> {
+        let known = sides.iter().enumerate().filter_map(|(i, s)| Some((i, s.commit.clone().ok()?)));
+        let (places, asked): (Vec<usize>, Vec<(Oid, Oid)>) = known.map(|(i, c)| (i, (base.clone(), c))).unzip();
+        let found = self.store.objects().merge_bases_of(&asked).unwrap_or_default();
+        let one = |bases: crate::git::Result<Vec<Oid>>| bases.ok().filter(|b| b.len() == 1).and_then(|mut b| b.pop());
+        places.into_iter().zip(found).filter_map(|(i, bases)| Some((i, one(bases)?))).collect()
+    }
+
+    /// The paths that a side itself changes since it left the base.
+    fn own(&self, fork: &Oid, side: &Side) -> Option<BTreeSet<Vec<u8>>> {
+        let (_, tree) = self.tree_of(side).ok()?;
+        let set = changes::between(self.store.objects(), fork, &tree).ok()?;
+        Some(set.files.into_keys().collect())
+    }
+}
