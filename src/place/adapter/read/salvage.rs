@@ -4,19 +4,27 @@ use super::Fields;
 use bstr::ByteSlice as _;
 use serde_json::Value;
 
+/// Beginnings of objects in a line that turn out to be none: who prints more (a value that is nested without end, each
+/// level read anew to the limit of depth) keeps the supervisor from everything else.
+const FALSE_STARTS: usize = 200;
+
 /// The objects with a `type` in `line`, and the text beside them.
 ///
 /// An object that was cut off is completed as far as it came, so that its first fields are not lost with its last.
 pub(super) fn objects(line: &[u8]) -> (Vec<Fields>, Vec<u8>) {
     let (mut found, mut beside, mut rest) = (Vec::new(), Vec::new(), line);
-    while let Some(at) = rest.find(b"{\"") {
+    let mut left = FALSE_STARTS;
+    while let Some(at) = rest.find(b"{\"").filter(|_| left > 0) {
         beside.extend_from_slice(&rest[..at]);
         let here = &rest[at..];
         let mut stream = serde_json::Deserializer::from_slice(here).into_iter::<Value>();
         let (value, used) = match stream.next() {
             Some(Ok(value)) => (Some(value), stream.byte_offset()),
             Some(Err(e)) if e.is_eof() => (completed(here), here.len()),
-            _ => (None, 1),
+            _ => {
+                left -= 1;
+                (None, 1)
+            }
         };
         match value {
             Some(Value::Object(fields)) if fields.get("type").is_some_and(Value::is_string) => found.push(fields),
@@ -68,6 +76,15 @@ mod tests {
         assert_eq!(found, [r#"{"type":"a"}"#, r#"{"type":"b","n":{"m":1}}"#]);
         assert_eq!(beside, r#"WARN {x} oops and {"no":1}"#);
         assert_eq!(shown("plain"), (vec![], "plain".into()));
+    }
+
+    #[test]
+    fn a_value_that_is_nested_without_end_is_given_up_soon() {
+        let deep = format!(r#"{{"type":"a"}}{}"#, r#"{"a":"#.repeat(200_000));
+        let before = std::time::Instant::now();
+        let (found, beside) = objects(deep.as_bytes());
+        assert_eq!((found.len(), beside.len()), (1, 1_000_000));
+        assert!(before.elapsed().as_secs() < 10, "{:?}", before.elapsed());
     }
 
     #[test]
