@@ -387,7 +387,7 @@ fn take_in(
                 agent.record.cost_usd = Some(before.0.unwrap_or(0.0) + c);
             }
             if let Some(t) = tokens {
-                agent.record.tokens = Some(before.1.unwrap_or(0) + t);
+                agent.record.tokens = Some(before.1.unwrap_or(0).saturating_add(*t));
             }
         }
         Activity::NeedsInput { question } => {
