@@ -301,6 +301,21 @@ fn what_was_broken_before_is_no_reason_and_what_is_broken_now_has_a_name() {
 }
 
 #[test]
+fn a_test_command_of_blanks_would_pass_whatever_is_there() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.run(&[("one", "WRITE: f: x\nCOMMIT: c")], &[]).ok();
+    for call in [
+        &["run", "-a", "scripted", "--test", " ", "two"][..],
+        &["report", "--merged", "--test", " "],
+        &["land", "one", "--test", "\t"],
+    ] {
+        let out = repo.agents(call).code(129);
+        assert!(out.stderr.contains("the command is empty"), "{out}");
+    }
+}
+
+#[test]
 fn what_is_missing_of_names_that_were_cut_is_neither_fixed_nor_flaky_and_counts_are_true() {
     let env = Env::new();
     let repo = env.repo("x");
