@@ -9,6 +9,10 @@
     reason = "a program for people who measure"
 )]
 
+use git_agents::git::state::event;
+use git_agents::model::event::Kind;
+use git_agents::ops::Context;
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -139,6 +143,43 @@ fn status(p: &Place) {
         ours,
         bare,
     );
+}
+
+/// A repository that has been worked in for long: many agents, each with a long story.
+fn crowd(p: &Place) {
+    const AGENTS: usize = 500;
+    const EVENTS: usize = 100_000;
+    let repo = p.repo("crowd", 300);
+    let names: Vec<String> = (0..AGENTS).map(|i| format!("a{i}")).collect();
+    for some in names.chunks(4) {
+        let all: Vec<_> =
+            some.iter().map(|n| p.command("git-agents", &repo).args(["-q", "new", n]).spawn().unwrap()).collect();
+        all.into_iter().for_each(|mut c| assert!(c.wait().unwrap().success()));
+    }
+    let ctx = Context::open(&repo).unwrap();
+    let (registrations, _) = ctx.state.registrations().unwrap();
+    let events: Vec<_> = registrations
+        .iter()
+        .flat_map(|r| {
+            let one = |i: usize| {
+                let (kind, more) = match i % 3 {
+                    0 => (Kind::Attempt, json!({ "attempt": i, "start": r.fork, "assistant": "codex" })),
+                    1 => (Kind::Commit, json!({ "commit": r.fork, "attempt": i })),
+                    _ => (Kind::Exited, json!({ "attempt": i, "state": "failed", "exit_code": 1 })),
+                };
+                event(&r.id, kind, more)
+            };
+            (0..EVENTS / AGENTS).map(one)
+        })
+        .collect();
+    let held = ctx.state.lock().unwrap();
+    ctx.state.append(&held, &events).unwrap();
+    drop(held);
+    let trees: Vec<PathBuf> = names.iter().map(|n| p.dir.path().join(format!("crowd.agents/{n}"))).collect();
+    let ours = |_| timed(|| p.run(&repo, &["git-agents", "status", "--json"]));
+    let bare = |_| timed(|| bare_stats(&trees));
+    let what = "status of 500 worktrees of 300 files with 100,000 events against one bare stat a file, on all cores";
+    compare(what, "at most 2", 5, ours, bare);
 }
 
 /// What nobody who looks at files can do without: each directory read, each entry's metadata.
@@ -357,7 +398,7 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let place = Place::new();
     type Bench = fn(&Place);
-    let all: [(&str, Bench); 7] = [
+    let all: [(&str, Bench); 8] = [
         ("start-up", start_up),
         ("status", status),
         ("create", create),
@@ -365,6 +406,7 @@ fn main() {
         ("clean", clean),
         ("hooks", hooks),
         ("memory", memory),
+        ("crowd", crowd),
     ];
     for (name, f) in all {
         if wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str())) {

@@ -43,22 +43,16 @@ impl Store {
         let sterile = Sterile::in_memory(repo, &format!("{rules}{QUICK}"))?;
         Attributes::read(repo, settings).write_for_all(&sterile)?;
         sterile::copy(&repo.common_dir.join("info/exclude"), &sterile.dir().join("info/exclude"))?;
-        let objects = Objects::open_private(sterile.dir())?;
-        Ok(Store {
-            repo: repo.clone(),
-            sterile,
-            objects,
-            rules,
-            counter: AtomicU32::new(0),
-            attributes: Default::default(),
-            trees: Default::default(),
-        })
+        Store::of(repo, sterile, rules)
     }
 
     /// One in which nothing counts but the commits: no setting and no attributes of anybody's.
     pub(super) fn plain(repo: &Repo) -> Result<Store> {
-        let rules = String::new();
         let sterile = Sterile::in_memory(repo, "[core]\nlooseCompression = 0\n")?;
+        Store::of(repo, sterile, String::new())
+    }
+
+    fn of(repo: &Repo, sterile: Sterile, rules: String) -> Result<Store> {
         let objects = Objects::open_private(sterile.dir())?;
         Ok(Store {
             repo: repo.clone(),

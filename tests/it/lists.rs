@@ -92,7 +92,12 @@ fn tasks_come_from_arguments_a_file_standard_input_and_the_editor() {
     repo.agents(&["run", "-q", "-a", "scripted", "-F", "../one.md"]).ok();
     assert_eq!(title("1"), "The one");
     assert_eq!(repo.git(&["diff", "--name-only", "main...agents/the-one"]), "a.txt\nb.txt");
-    // Standard input, asked for or not.
+    // So is all of standard input, where that is asked for.
+    repo.agents_input(&["run", "-q", "-a", "scripted", "-F", "-"], "An issue\n\n1. WRITE: e.txt: 1\n2. not a task\n")
+        .ok();
+    assert_eq!((title("1").as_str(), repo.has("agents/an-issue:e.txt")), ("An issue", true));
+    repo.agents(&["rm", "-q", "-D", "1"]).ok();
+    // Standard input as a list, asked for or not.
     for args in [&["run", "-q", "-a", "scripted"][..], &["run", "-q", "-a", "scripted", "-f", "-"]] {
         repo.agents_input(args, "1. From a pipe\n   WRITE: c.txt: 3\n2. Also\n   WRITE: d.txt: 4\n").ok();
         assert_eq!(title("2"), "Also");

@@ -79,8 +79,8 @@ fn install(s: &Session, asked: Option<&Path>, dry_run: bool) -> Result<i32, CliE
     for place in &places {
         let dir = place.join("man1");
         match write_all(s, &dir, dry_run) {
-            Ok(kept) => {
-                if !dry_run {
+            Ok((written, kept)) => {
+                if written > 0 && !dry_run {
                     s.ui.undo(&undo(asked));
                 }
                 return Ok(if kept { code::NO } else { code::DONE });
@@ -101,7 +101,8 @@ fn undo(asked: Option<&Path>) -> String {
 }
 
 /// Whether a file of somebody else's was kept.
-fn write_all(s: &Session, dir: &Path, dry_run: bool) -> Result<bool, files::Error> {
+/// How many were written, and whether something else was kept.
+fn write_all(s: &Session, dir: &Path, dry_run: bool) -> Result<(usize, bool), files::Error> {
     if !dry_run {
         std::fs::create_dir_all(dir).map_err(files::because("create", dir))?;
     }
@@ -127,7 +128,7 @@ fn write_all(s: &Session, dir: &Path, dry_run: bool) -> Result<bool, files::Erro
         0 if !kept => s.ui.say(&format!("the pages in '{}' are as they should be", dir.display())),
         n => s.ui.say(&format!("{} {would}written to '{}'", crate::model::units::count(n, "page"), dir.display())),
     }
-    Ok(kept)
+    Ok((written, kept))
 }
 
 fn what_is_there(path: &Path) -> Result<Option<Vec<u8>>, files::Error> {

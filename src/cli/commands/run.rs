@@ -26,7 +26,7 @@ pub struct Args {
     /// A list of tasks: numbered Markdown or TOML ('-': standard input)
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The whole file is one task
+    /// The whole file is one task ('-': standard input)
     #[arg(short = 'F', long = "task-file", value_name = "FILE")]
     whole: Option<PathBuf>,
     /// Write the list in your editor
@@ -74,7 +74,7 @@ pub struct Args {
     /// US dollars the batch may cost
     #[arg(long, value_name = "USD", value_parser = parse_cost)]
     total_cost: Option<f64>,
-    /// No start after TIME (a duration from now, or RFC 3339)
+    /// No start after TIME (a duration from now, a time like 06:00, or RFC 3339)
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// Start also what the same list started before
@@ -230,12 +230,20 @@ fn until(text: &str) -> Result<String, CliError> {
         let t = t.map_err(|e| CliError::Usage(format!("'{text}' is too far away: {e}")))?;
         return Ok(crate::runtime::clock::stamp(t));
     }
-    match crate::runtime::clock::parse(text) {
-        Some(t) => Ok(crate::runtime::clock::stamp(t)),
-        None => {
-            Err(CliError::Usage(format!("'{text}' is neither a duration like 2h nor a time like 2026-01-31T08:00:00Z")))
-        }
-    }
+    let time = text.parse::<jiff::civil::Time>().ok().filter(|_| text.len() == 5);
+    let found = match time {
+        Some(time) => next(time, &jiff::Zoned::now()),
+        None => crate::runtime::clock::parse(text),
+    };
+    found.map(crate::runtime::clock::stamp).ok_or_else(|| {
+        CliError::Usage(format!("'{text}' is neither a duration like 2h nor a time like 06:00 or 2026-01-31T08:00:00Z"))
+    })
+}
+
+/// When the clock on the wall shows `time` next.
+fn next(time: jiff::civil::Time, now: &jiff::Zoned) -> Option<jiff::Timestamp> {
+    let on = |day: &jiff::Zoned| Some(day.with().time(time).build().ok()?.timestamp());
+    on(now).filter(|t| *t > now.timestamp()).or_else(|| on(&now.tomorrow().ok()?))
 }
 
 enum Source {
@@ -263,7 +271,14 @@ fn source(s: &Session, ctx: &Context, args: &Args) -> Result<Option<(Source, Opt
         return Ok(Some((Source::Arguments(args.tasks.clone()), None)));
     }
     if let Some(path) = &args.whole {
-        let bytes = read(path)?;
+        let bytes = match path.as_os_str() == "-" {
+            true => {
+                let mut bytes = Vec::new();
+                let _ = std::io::stdin().take(2 << 20).read_to_end(&mut bytes);
+                bytes
+            }
+            false => read(path)?,
+        };
         let text = tasks::text_of(&bytes).map_err(|m| mistakes(&m, Some(&path.display().to_string())))?.to_owned();
         return Ok(Some((Source::Whole(text), Some(path.display().to_string()))));
     }
@@ -461,4 +476,16 @@ fn dry_run(s: &Session, args: &Args, batch: &Batch) -> Result<i32, CliError> {
     ));
     s.ui.out(&text)?;
     Ok(code::DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_next_morning_is_meant_by_a_time_that_has_passed() {
+        let now: jiff::Zoned = "2026-01-31T22:00[Europe/Zurich]".parse().unwrap();
+        let next = |text: &str| super::next(text.parse().unwrap(), &now).unwrap().to_string();
+        assert_eq!(next("06:00"), "2026-02-01T05:00:00Z");
+        assert_eq!(next("22:30"), "2026-01-31T21:30:00Z");
+        assert_eq!(next("22:00"), "2026-02-01T21:00:00Z");
+    }
 }
