@@ -333,6 +333,18 @@ fn what_is_missing_of_names_that_were_cut_is_neither_fixed_nor_flaky_and_counts_
     repo.run(&[("many", &many)], &["--test", CARGO]).ok();
     assert_eq!(tests(&repo, "many")["newly_failing"].as_array().unwrap().len(), 300);
 
+    // A runner that dies while it writes its file.
+    let whole = "<testcase name='a'><failure/></testcase><testcase name='b'><failure/></testcase>";
+    let dies = "if test -e mark; then head -c 50 xml; else cat xml; fi >r.xml; exit 1";
+    repo.write("xml", whole);
+    repo.write(".gitignore", "r.xml");
+    repo.write(".git-agents.toml", format!("[test]\ncommand = \"{dies}\"\njunit = 'r.xml'\n"));
+    repo.git(&["add", "."]);
+    repo.git(&["commit", "-qm", "junit"]);
+    repo.agents(&["trust", "--yes"]).ok();
+    repo.run(&[("dies", "WRITE: mark: x\nCOMMIT: c")], &[]).code(0);
+    assert_eq!(tests(&repo, "dies")["fixed"], json!([]), "{}", tests(&repo, "dies"));
+
     // Both runs in one log are more than is kept of it.
     let wordy = "if test -e mark; then echo 'test early ... FAILED'; yes | head -c 5000000; echo 'test late ... FAILED'; exit 1; fi";
     repo.run(&[("wordy", "WRITE: mark: x\nCOMMIT: c")], &["--test", wordy]).ok();

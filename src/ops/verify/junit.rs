@@ -38,16 +38,17 @@ impl<'a> Files<'a> {
         files
     }
 
-    /// The tests that failed by the files that are new; none where there is more than is read.
+    /// The tests that failed by the files that are new; none where there is more than is read, or one was cut off.
     pub(super) fn failing(&self) -> Vec<String> {
-        let (mut left, mut failing) = (BYTES, BTreeSet::new());
+        let (mut left, mut failing, mut cut) = (BYTES, BTreeSet::new(), false);
         let mut new = self.found().into_iter().filter(|(path, stamp)| self.before.get(path) != Some(stamp));
         for (path, _) in new.by_ref().take(FILES) {
             let Some(text) = read(&self.top.join(path), left) else { continue };
             left = left.saturating_sub(text.len() as u64);
+            cut |= !text.trim_end().ends_with('>');
             failing.extend(junit::failing(&text));
         }
-        if left == 0 || new.next().is_some() { Vec::new() } else { all_or_none(failing) }
+        if cut || left == 0 || new.next().is_some() { Vec::new() } else { all_or_none(failing) }
     }
 
     fn found(&self) -> BTreeMap<PathBuf, Stamp> {
