@@ -253,8 +253,8 @@ pub struct Step {
     pub tree: Option<Oid>,
 }
 
-/// The order to try, by what is known of pairs: what meets fewest first, then the given order. Of the rivals of a group
-/// one lands: of those with the lowest `rank` the one that stops least.
+/// The order to try, by what is known of pairs: what meets fewest first, then the lowest `rank`, then the given order.
+/// Of the rivals of a group one lands: of those with the lowest `rank` the one that stops least.
 pub fn landing_order(sides: &[Side], pairs: &[Pair], rank: &dyn Fn(usize) -> u8) -> Vec<usize> {
     let mut meets = vec![std::collections::BTreeSet::new(); sides.len()];
     for p in pairs.iter().filter(|p| p.conflicts()) {
@@ -269,7 +269,7 @@ pub fn landing_order(sides: &[Side], pairs: &[Pair], rank: &dyn Fn(usize) -> u8)
         let cost = |i: &usize| {
             let with_landed = out.iter().filter(|l| meets[*i].contains(l)).count();
             let with_left = left.iter().filter(|o| meets[*i].contains(o)).count();
-            (with_landed, with_left)
+            (with_landed, with_left, rank(*i))
         };
         let best = left.iter().copied().min_by_key(cost).expect("not empty");
         out.push(best);
@@ -302,6 +302,9 @@ mod tests {
     fn what_meets_nobody_lands_first_and_the_one_that_meets_all_last() {
         let order = landing_order(&sides(&[None, None, None]), &[conflict(0, 1), conflict(0, 2)], &|_| 0);
         assert_eq!(order, [1, 2, 0]);
+        // Of two that only stop on each other the one that is ready.
+        let order = landing_order(&sides(&[None, None]), &[conflict(0, 1)], &|i| 1 - i as u8);
+        assert_eq!(order, [1, 0]);
     }
 
     #[test]
