@@ -293,7 +293,7 @@ pub fn parse(text: &[u8], origin: &str) -> Result<Project, Vec<Mistake>> {
         project.test = Test {
             command: section.command("command", template::NAMES),
             timeout: section.text("timeout", str::parse),
-            junit: section.text("junit", value::parse_pattern),
+            junit: section.text("junit", value::parse_files),
             again: section.command("again", template::AGAIN_NAMES),
         };
         let tests = |argv: &[String]| argv.iter().filter(|element| template::is_tests(element)).count();

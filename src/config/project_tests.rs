@@ -135,6 +135,7 @@ const BAD: &[Bad] = &[
     ("[app.web]\ncommand = 'x'", 1, "app", "'app' is not supported by this version"),
     ("[test]\nagain = 'cargo test'", 2, "test.again", "'test.again': write an array in which '{{ tests }}' is one element"),
     ("[test]\nagain = ['x', '--only={{ tests }}']", 2, "test.again", "write an array in which '{{ tests }}' is one element"),
+    ("[test]\njunit = '!x.xml'", 2, "test.junit", "'!x.xml' matches nothing"),
     ("[test]\njunit = '../x.xml'", 2, "test.junit", "'../x.xml' leaves the checkout"),
     ("[test]\ncommand = 1", 2, "test.command", "must be a command (a string or an array of strings), not a whole number"),
     ("[test]\ntimeout = '5'", 2, "test.timeout", "has no unit"),

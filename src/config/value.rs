@@ -63,6 +63,14 @@ pub fn parse_branch_prefix(s: &str) -> Result<String, String> {
     Ok(s.to_owned())
 }
 
+/// The one pattern of files that are meant: it cannot take something back.
+pub fn parse_files(s: &str) -> Result<String, String> {
+    match s.starts_with('!') {
+        true => Err(format!("'{}' matches nothing", shown(s))),
+        false => parse_pattern(s),
+    }
+}
+
 /// A gitignore pattern below the root of the checkout.
 pub fn parse_pattern(s: &str) -> Result<String, String> {
     let quoted = shown(s);

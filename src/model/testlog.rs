@@ -4,23 +4,22 @@
 //! names of all. What is not recognised gives no name: then the exit code is all there is.
 
 use super::text::clip_bytes;
+use super::verdict::all_or_none;
 use std::collections::BTreeSet;
 
-/// Names that are kept of one log.
-const MOST: usize = 1000;
 /// Bytes of a name.
 const LONGEST: usize = 300;
 
 /// The names that one format gives, from the lines.
 type Reader = fn(&[&str]) -> Vec<String>;
 
-/// The names of the tests that failed, sorted; none where the output names none.
+/// The names of the tests that failed, sorted; none where the output names none, or too many.
 pub fn failing(log: &str) -> Vec<String> {
     let log = without_colour(log);
     let lines: Vec<&str> = log.lines().collect();
     let readers: [Reader; 12] = [cargo, nextest, pytest, go, jest, vitest, tap, node, mocha, rspec, phpunit, java];
-    let found: BTreeSet<String> = readers.iter().flat_map(|read| read(&lines)).filter(|n| !n.is_empty()).collect();
-    found.into_iter().map(|n| clip_bytes(n, LONGEST)).take(MOST).collect()
+    let found = readers.iter().flat_map(|read| read(&lines)).filter(|n| !n.is_empty());
+    all_or_none(found.map(|n| clip_bytes(n, LONGEST)).collect())
 }
 
 /// The names of tests that passed, where the runner says so of each: cargo test, and pytest with `-v` or `-rA`.
@@ -243,6 +242,7 @@ fn without_colour(log: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::verdict::MOST;
 
     #[test]
     fn each_runner_names_what_failed() {
@@ -320,7 +320,7 @@ mod tests {
         assert!(failing("all is well\n\u{1b}[").is_empty());
         let long = format!("test {} ... FAILED\n", "é".repeat(1000));
         assert!(failing(&long)[0].len() <= LONGEST);
-        let many: String = (0..5000).map(|i| format!("test t{i} ... FAILED\n")).collect();
-        assert_eq!(failing(&many).len(), MOST);
+        let many = |n: usize| failing(&(0..n).map(|i| format!("test t{i} ... FAILED\n")).collect::<String>()).len();
+        assert_eq!((many(MOST), many(MOST + 1)), (MOST, 0));
     }
 }

@@ -5,6 +5,16 @@
 
 use super::agent::Oid;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Names of tests that failed, in one run: they are noted, and the journal is read by everyone.
+pub const MOST: usize = 500;
+
+/// The names of one run; none where there are more than are kept. Of a list that was cut nobody can say what passed: what
+/// is missing there would look as if it failed newly, were flaky or fixed.
+pub fn all_or_none(names: BTreeSet<String>) -> Vec<String> {
+    if names.len() > MOST { Vec::new() } else { names.into_iter().collect() }
+}
 
 /// One verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,9 +145,6 @@ pub struct Compared {
     pub seconds: u64,
 }
 
-/// Names of each kind that are kept of a comparison: the journal is read by everyone.
-const KEPT: usize = 200;
-
 impl Compared {
     /// Compares. What cannot be told apart by name is told by the exit code: a tip that fails beside a base that passes
     /// is worse, beside one that fails it is not; a tip that names nothing beside a base that does (it does not even
@@ -158,9 +165,8 @@ impl Compared {
             (Some(true), Some(false)) => fixed = minus(&at_base.failing, &tip.flaky),
             _ => {}
         }
-        let mut flaky = tip.flaky.clone();
+        let flaky = tip.flaky.clone();
         let by_name = [&newly, &still, &fixed, &flaky].iter().any(|names| !names.is_empty());
-        [&mut newly, &mut still, &mut fixed, &mut flaky].into_iter().for_each(|names| names.truncate(KEPT));
         Compared {
             command,
             tree,

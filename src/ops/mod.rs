@@ -137,7 +137,9 @@ impl Error {
         match self {
             Error::Refused { hint, .. } | Error::Many { hint, .. } => hint.clone(),
             Error::Config(e) => e.hint(),
-            Error::Git(git::Error::NoGit(_)) => Some("install git 2.39 or later, and see that it is on PATH".into()),
+            Error::Git(git::Error::NoGit(e)) if e.kind() == std::io::ErrorKind::NotFound => {
+                Some("install git 2.39 or later, and see that it is on PATH".into())
+            }
             Error::Git(git::Error::TooOld { .. }) => Some("install git 2.39 or later".into()),
             Error::Git(git::Error::Locked { path, .. }) => {
                 Some(format!("if no git process is running, remove '{}' and try again", path.display()))

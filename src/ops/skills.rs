@@ -440,6 +440,7 @@ fn write(base: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
     }
     // A link to settings that are kept elsewhere stays a link.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    files::heal_beside(&target);
     let mode = std::fs::metadata(&target).map_or(0o644, |m| m.permissions().mode() & 0o777);
     files::write_durable(&target, bytes)?;
     let allowed = std::fs::Permissions::from_mode(mode);
@@ -448,6 +449,7 @@ fn write(base: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Deletes a file, and the directories that were made for it and hold nothing else now.
 fn delete(path: &Path) -> Result<()> {
+    files::heal_beside(path);
     std::fs::remove_file(path).map_err(files::because("delete", path))?;
     let state = UserState::open()?;
     let made = Made::load(&state)?;

@@ -13,7 +13,7 @@ mod read;
 
 pub use events::{EventFollower, EventLog, read_events};
 pub use lines::{EVENT_MAX, LINE_MAX, LineSplitter};
-pub use read::{Follower, read_all, tail};
+pub use read::{Follower, is_whole, read_all, tail};
 
 use crate::model::units::count;
 use std::fs::{File, OpenOptions};

@@ -101,6 +101,7 @@ pub fn write_durable(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 pub fn write_for_user(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     // A link stays one.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    heal_beside(path);
     let there = fs::metadata(path).ok();
     if there.as_ref().is_some_and(|m| !m.is_file() && !m.is_dir()) {
         let open = OpenOptions::new().write(true).open(path);
@@ -108,9 +109,9 @@ pub fn write_for_user(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     }
     replace(path, bytes, &|tmp| {
         let made = OpenOptions::new().write(true).create_new(true).custom_flags(nix::libc::O_CLOEXEC).open(tmp);
-        let made = made.map_err(because("open", tmp))?;
+        let made = made.map_err(because("write", path))?;
         if let Some(m) = &there {
-            made.set_permissions(m.permissions()).map_err(because("write", tmp))?;
+            made.set_permissions(m.permissions()).map_err(because("write", path))?;
         }
         Ok(made)
     })
@@ -131,8 +132,8 @@ fn replace(path: &Path, bytes: &[u8], make: &dyn Fn(&Path) -> Result<File, Error
     let tmp = temporary_beside(path);
     let result = (|| {
         let mut f = make(&tmp)?;
-        f.write_all(bytes).map_err(because("write", &tmp))?;
-        f.sync_all().map_err(because("sync", &tmp))?;
+        f.write_all(bytes).map_err(because("write", path))?;
+        f.sync_all().map_err(because("sync", path))?;
         fs::rename(&tmp, path).map_err(because("replace", path))
     })();
     if result.is_err() {
@@ -232,6 +233,12 @@ pub fn heal(dir: &Path) {
             let _ = fs::remove_file(e.path());
         }
     }
+}
+
+/// What a kill left of a write to `path`.
+pub fn heal_beside(path: &Path) {
+    let dir = path.parent().filter(|d| !d.as_os_str().is_empty());
+    heal(dir.unwrap_or(Path::new(".")));
 }
 
 /// Makes renames and creations in `dir` durable.

@@ -8,6 +8,7 @@ use crate::git::status::{self, Place};
 use crate::git::{refs, worktree};
 use crate::model::agent::{Oid, RunState};
 use crate::model::event::Kind;
+use crate::model::task::short_ref;
 use crate::ops::{Error, Result, hold, identity, inbox};
 use crate::place::adapter::{self, Activity, Adapter, CallInput, Facts, FrameInfo, Reader, SessionBy, StdinBy};
 use crate::place::job::{self, Happening, Job, Stop};
@@ -387,7 +388,7 @@ fn take_in(
                 agent.record.cost_usd = Some(before.0.unwrap_or(0.0) + c);
             }
             if let Some(t) = tokens {
-                agent.record.tokens = Some(before.1.unwrap_or(0) + t);
+                agent.record.tokens = Some(before.1.unwrap_or(0).saturating_add(*t));
             }
         }
         Activity::NeedsInput { question } => {
@@ -471,17 +472,16 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         let why = why.map(|e| format!("{e}{}", e.hint().map(|h| format!("; {h}")).unwrap_or_default()));
         return Ok(Done::Final(RunState::Failed, why));
     }
-    if let Some(now) = worktree::read(agent.ctx.repo(), &entry.id)?
-        && let worktree::Head::Branch(branch) = &now.head
-        && *branch != agent.reg.branch
-        && refs::read(agent.ctx.repo(), &agent.reg.branch)?.is_some()
-    {
-        let short = crate::model::task::short_ref(branch);
-        return Ok(Done::Final(RunState::Failed, Some(format!("it left its branch: '{short}' is checked out"))));
-    }
+    let head = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
+    let now = worktree::read(agent.ctx.repo(), &entry.id)?.filter(|_| head.is_some());
+    // In the middle of a rebase it stands on commits, and comes back.
+    let stands_on = now.and_then(|now| match now.head {
+        worktree::Head::Branch(branch) if branch != agent.reg.branch => Some(short_ref(&branch).to_owned()),
+        worktree::Head::Detached(ref id) if now.operation().is_none() => Some(id.short().to_owned()),
+        _ => None,
+    });
     let mut facts =
         Facts { exit_code: seen.ended.code, signal: seen.ended.signal, finished: seen.finished, ..Facts::default() };
-    let head = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
     let changes = status::changes(
         agent.ctx.repo(),
         &agent.ctx.state.objects,
@@ -496,6 +496,11 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         .map(|p| String::from_utf8_lossy(p).into_owned())
         .filter(|p| !known.iter().any(|k| k.is_match(p)))
         .collect();
+    // On its own tip with nothing besides it has lost nothing; else work would be, or is, on no branch of its own.
+    let is_tip = |on: &String| head.as_ref().is_some_and(|h| h.short() == on) && work.is_empty();
+    if let Some(on) = stands_on.filter(|on| !is_tip(on)) {
+        return Ok(Done::Final(RunState::Failed, Some(format!("it left its branch: '{on}' is checked out"))));
+    }
     facts.changed = !work.is_empty() || (head != begin && facts.own_commits);
     let (state, reason) = adapter::judge(row, &facts);
     if state == RunState::Succeeded && !work.is_empty() && agent.plan.commit_leftovers {

@@ -27,6 +27,29 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
+fn what_a_kill_left_in_the_middle_of_a_write_goes_with_the_next() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    let left = format!(".tmp-{}-1-ab", gone.id());
+    gone.wait().unwrap();
+    let before = tree_state(env.home());
+    skills(&repo, &["install", "--for", "claude"]).ok();
+    write(&env.home().join(".claude/skills/parallel").join(&left), "half");
+    skills(&repo, &["uninstall", "--for", "claude"]).ok();
+    assert_eq!(tree_state(env.home()), before);
+
+    repo.run(&[("a", "WRITE: f: x")], &[]).ok();
+    let page = env.root().join("out");
+    write(&page.join(&left), "half");
+    repo.agents(&["report", "-o", &format!("{}/n.html", page.display())]).ok();
+    assert!(page.join("n.html").exists() && !page.join(&left).exists());
+    // The name that is said is the one that was asked for.
+    let out = repo.agents(&["report", "-o", &format!("{}/no/n.html", page.display())]).code(128);
+    assert!(out.stderr.contains("could not write") && out.stderr.contains("/no/n.html'"), "{out}");
+}
+
+#[test]
 fn what_was_installed_goes_again_and_the_home_is_as_it_was() {
     let env = Env::new();
     let repo = env.repo("x");

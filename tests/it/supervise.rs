@@ -526,6 +526,21 @@ fn one_that_left_its_branch_was_a_success_with_nothing_on_it() {
     assert_eq!(repo.reported("a")["verdict"], "failed");
     // Its work is where it was put.
     assert_eq!(repo.git(&["log", "-1", "--format=%s", "other"]), "made");
+    // Commits on no branch at all, and what would be committed there.
+    repo.run(
+        &[
+            ("c", "RUN: git switch -q --detach\nWRITE: g: x\nCOMMIT: lost"),
+            ("d", "RUN: git switch -q --detach\nWRITE: g: x"),
+        ],
+        &[],
+    )
+    .code(1);
+    for name in ["c", "d"] {
+        let at = repo.worktree(name).git(&["rev-parse", "HEAD"]);
+        assert_eq!(repo.reason(name), format!("it left its branch: '{}' is checked out", &at[..10]));
+    }
+    assert_eq!(repo.worktree("d").git(&["status", "--porcelain"]), "?? g");
+    repo.run(&[("e", "WRITE: h: x\nCOMMIT: made\nRUN: git switch -q --detach")], &[]).ok();
     // A branch that was renamed is still its own.
     repo.run(&[("b", "RUN: git branch -m renamed\nWRITE: f: x\nCOMMIT: made")], &[]).ok();
     assert_eq!(repo.state("b"), "succeeded");

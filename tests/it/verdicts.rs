@@ -301,6 +301,59 @@ fn what_was_broken_before_is_no_reason_and_what_is_broken_now_has_a_name() {
 }
 
 #[test]
+fn a_test_command_of_blanks_would_pass_whatever_is_there() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.run(&[("one", "WRITE: f: x\nCOMMIT: c")], &[]).ok();
+    for call in [
+        &["run", "-a", "scripted", "--test", " ", "two"][..],
+        &["report", "--merged", "--test", " "],
+        &["land", "one", "--test", "\t"],
+    ] {
+        let out = repo.agents(call).code(129);
+        assert!(out.stderr.contains("the command is empty"), "{out}");
+    }
+}
+
+#[test]
+fn what_is_missing_of_names_that_were_cut_is_neither_fixed_nor_flaky_and_counts_are_true() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let names = |n: usize| (0..n).map(|i| format!("t{i:04}\n")).collect::<String>();
+    repo.write("failing", names(1100));
+    repo.git(&["add", "failing"]);
+    repo.git(&["commit", "-qm", "broken"]);
+    repo.run(&[("more", "REPLACE: failing: t0000 => a\\nt0000\nCOMMIT: c")], &["--test", CARGO]).ok();
+    let t = tests(&repo, "more");
+    assert_eq!([&t["method"], &t["fixed"], &t["newly_failing"]], [&json!("exit-code"), &json!([]), &json!([])], "{t}");
+
+    let repo = env.repo("y");
+    std::fs::write(env.root().join("names"), names(300)).unwrap();
+    let many = format!("RUN: cp '{}' failing\nCOMMIT: c", env.root().join("names").display());
+    repo.run(&[("many", &many)], &["--test", CARGO]).ok();
+    assert_eq!(tests(&repo, "many")["newly_failing"].as_array().unwrap().len(), 300);
+
+    // A runner that dies while it writes its file.
+    let whole = "<testcase name='a'><failure/></testcase><testcase name='b'><failure/></testcase>";
+    let dies = "if test -e mark; then head -c 50 xml; else cat xml; fi >r.xml; exit 1";
+    repo.write("xml", whole);
+    repo.write(".gitignore", "r.xml");
+    repo.write(".git-agents.toml", format!("[test]\ncommand = \"{dies}\"\njunit = 'r.xml'\n"));
+    repo.git(&["add", "."]);
+    repo.git(&["commit", "-qm", "junit"]);
+    repo.agents(&["trust", "--yes"]).ok();
+    repo.run(&[("dies", "WRITE: mark: x\nCOMMIT: c")], &[]).code(0);
+    assert_eq!(tests(&repo, "dies")["fixed"], json!([]), "{}", tests(&repo, "dies"));
+
+    // Both runs in one log are more than is kept of it.
+    let wordy = "if test -e mark; then echo 'test early ... FAILED'; yes | head -c 5000000; echo 'test late ... FAILED'; exit 1; fi";
+    repo.run(&[("wordy", "WRITE: mark: x\nCOMMIT: c")], &["--test", wordy]).ok();
+    let t = tests(&repo, "wordy");
+    assert_eq!([&t["newly_failing"], &t["flaky"]], [&json!(["early", "late"]), &json!([])], "{t}");
+    nothing_is_left(&repo);
+}
+
+#[test]
 fn where_nothing_is_named_the_exit_code_counts_and_that_is_said() {
     let env = Env::new();
     let repo = env.repo("x");

@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(short = 'e', long)]
     edit: bool,
     /// Only what passes CMD, a line for the shell, on the merged result
-    #[arg(long, value_name = "CMD", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "CMD", value_parser = super::shell_line)]
     test: Option<String>,
     /// Fetch, and bring the base forward to its upstream first
     #[arg(long)]

@@ -123,6 +123,11 @@ pub const SCHEMAS: &[&str] = &[
     "wait",
 ];
 
+/// A line for the shell, of a flag: one of blanks alone would run nothing, and pass.
+pub fn shell_line(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("the command is empty") } else { Ok(text.to_owned()) }
+}
+
 /// The JSON schema of a command's answer, or of each line of it.
 pub fn schema(s: &Session, command: &str) -> Result<i32, CliError> {
     use super::lines::{Line, OverlapLine, Removed, RunLine, StatusLine, WouldRun};

@@ -12,7 +12,6 @@ use crate::ops::report::Report;
 use crate::ops::select::Match;
 use crate::ops::{Context, Loaded};
 use crate::runtime::signals::Signals;
-use clap::builder::NonEmptyStringValueParser;
 use std::path::PathBuf;
 
 /// What came out, by default of the last batch
@@ -31,7 +30,7 @@ pub struct Args {
     #[arg(long)]
     merged: bool,
     /// The test command, a line for the shell; without it that of the tasks, or of '[test]' in .git-agents.toml
-    #[arg(long, value_name = "CMD", requires = "merged", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "CMD", requires = "merged", value_parser = super::shell_line)]
     test: Option<String>,
     /// text, markdown, json or html; without it as the name of FILE ends, else text
     #[arg(long, value_name = "F", hide_possible_values = true)]

@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "P")]
     permission: Option<Permission>,
     /// The command that tests their work, a line for the shell
-    #[arg(long, value_name = "CMD", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "CMD", value_parser = super::shell_line)]
     test: Option<String>,
     /// At the end also merge all that merges clean, and test the result
     #[arg(long, conflicts_with = "detach")]

@@ -206,9 +206,13 @@ fn size(path: &Path) -> u64 {
     log::read_all(path).ok().and_then(|mut r| std::io::copy(&mut r, &mut std::io::sink()).ok()).unwrap_or(0)
 }
 
-/// What a log holds beyond its first `before` bytes.
+/// What a log holds beyond its first `before` bytes; nothing where some was left out, for a name that is missing there
+/// would look like a test that passed.
 fn printed(path: &Path, before: u64) -> String {
     let mut bytes = Vec::new();
+    if !log::is_whole(path).unwrap_or(false) {
+        return String::new();
+    }
     if let Ok(reader) = log::read_all(path) {
         let _ = reader.take(2 * LOG_CAP).read_to_end(&mut bytes);
     }

@@ -94,6 +94,10 @@ pub enum Format {
 
 /// The longest line that is kept as one, in bytes.
 const LINE: usize = 4 << 10;
+/// What no run can have cost.
+const MOST_USD: f64 = 1e6;
+/// What no run can have used.
+pub(super) const MOST_TOKENS: u64 = 1_000_000_000_000_000;
 /// The longest message.
 const MESSAGE: usize = 64 << 10;
 
@@ -171,7 +175,10 @@ impl Activity {
                 let at = resume_at.and_then(|t| t.parse::<jiff::Timestamp>().ok());
                 RateLimit { resume_at: at.map(|t| t.to_string()) }
             }
-            Usage { cost_usd, tokens } => Usage { cost_usd: cost_usd.filter(|c| c.is_finite() && *c >= 0.0), tokens },
+            Usage { cost_usd, tokens } => Usage {
+                cost_usd: cost_usd.filter(|c| (0.0..=MOST_USD).contains(c)),
+                tokens: tokens.filter(|t| *t <= MOST_TOKENS),
+            },
             Session { id } => Session { id: line(id) },
             Denied { what } => Denied { what: line(what) },
             Finished { ok, text: t } => Finished { ok, text: t.map(text) },

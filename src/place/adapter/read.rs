@@ -157,8 +157,10 @@ fn object<'a>(fields: &'a Fields, key: &str) -> Option<&'a Fields> {
     fields.get(key).and_then(Value::as_object)
 }
 
+/// A count. What nobody can have used is none: it would be added to others.
 fn number(fields: &Fields, key: &str) -> Option<u64> {
-    fields.get(key).and_then(|v| v.as_u64().or_else(|| v.as_f64().map(|f| f.max(0.0) as u64)))
+    let number = fields.get(key).and_then(|v| v.as_u64().or_else(|| v.as_f64().map(|f| f.max(0.0) as u64)));
+    number.filter(|n| *n <= super::activity::MOST_TOKENS)
 }
 
 fn list<'a>(fields: &'a Fields, key: &str) -> impl Iterator<Item = &'a Fields> {

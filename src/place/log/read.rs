@@ -73,6 +73,14 @@ pub fn read_all(path: &Path) -> io::Result<impl Read + use<>> {
     Ok(Chain(parts.collect()))
 }
 
+/// Whether nothing of it was left out.
+///
+/// # Errors
+/// As [`read_all`].
+pub fn is_whole(path: &Path) -> io::Result<bool> {
+    Ok(!open_parts(path)?.iter().any(|p| matches!(p, Part::Gap(_))))
+}
+
 struct Chain(VecDeque<Box<dyn Read>>);
 
 impl Read for Chain {

@@ -24,8 +24,8 @@ impl Reader {
                 let tokens = object(part, "tokens");
                 let cache = tokens.and_then(|t| object(t, "cache"));
                 let count = |of: Option<&Fields>, key| of.and_then(|t| number(t, key)).unwrap_or(0);
-                self.used.1 += count(tokens, "input") + count(tokens, "output") + count(tokens, "reasoning");
-                self.used.1 += count(cache, "read") + count(cache, "write");
+                let used = count(tokens, "input") + count(tokens, "output") + count(tokens, "reasoning");
+                self.used.1 = self.used.1.saturating_add(used + count(cache, "read") + count(cache, "write"));
                 // It writes 0 for what it does not know.
                 if let Some(cost) = part.get("cost").and_then(Value::as_f64).filter(|c| *c > 0.0) {
                     self.used.0 = Some(self.used.0.unwrap_or(0.0) + cost);

@@ -133,6 +133,20 @@ fn gemini_in_trouble() {
 }
 
 #[test]
+fn figures_that_nobody_can_have_used_are_unknown_and_add_up_to_no_panic() {
+    let seen = telling(
+        Format::Claude,
+        r#"{"type":"result","subtype":"success","is_error":false,"result":"r","total_cost_usd":1e308,"usage":{"input_tokens":99999999999999999999,"output_tokens":7}}"#,
+    );
+    assert_eq!(seen[0], tokens(7), "{seen:?}");
+    let most = u64::MAX;
+    let codex = format!(r#"{{"type":"turn.completed","usage":{{"input_tokens":{most},"output_tokens":{most}}}}}"#);
+    assert_eq!(telling(Format::Codex, &codex)[0], tokens(0));
+    let step = format!(r#"{{"type":"step_finish","part":{{"cost":1e308,"tokens":{{"input":{most},"output":3}}}}}}"#);
+    assert_eq!(telling(Format::Opencode, &format!("{step}\n{step}")).last(), Some(&tokens(6)));
+}
+
+#[test]
 fn claude_and_those_that_follow_it() {
     let command = r"printf 'hello\n' >hello && git add hello && git commit -qm Hello";
     let expected = [
