@@ -90,6 +90,17 @@ fn read_at(repo: &Repo, admin: PathBuf) -> Option<Entry> {
     Some(Entry { id, head: head(repo, &admin), admin, path, locked })
 }
 
+/// The commit that was checked out last, by the log of HEAD; `None` where there is no log.
+pub fn last_head(admin: &Path) -> Option<Oid> {
+    let log = files::read_limited(&admin.join("logs/HEAD"), 16 << 20).ok()??;
+    let is_commit = |id: &Oid| id.0.bytes().any(|b| b != b'0');
+    let of_line = |line: &[u8]| {
+        let ids: Vec<&[u8]> = line.splitn(3, |b| *b == b' ').take(2).collect();
+        ids.into_iter().rev().filter_map(|id| Oid::parse(std::str::from_utf8(id).ok()?)).find(is_commit)
+    };
+    log.split(|b| *b == b'\n').rev().find_map(of_line)
+}
+
 /// What `admin` (or the common directory, for the main worktree) has checked out.
 pub fn head(repo: &Repo, admin: &Path) -> Head {
     if repo.reftable {

@@ -473,6 +473,14 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         return Ok(Done::Final(RunState::Failed, why));
     }
     let head = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
+    if head.is_none() && begin.is_some() {
+        // Nothing is committed on what is no branch: it would begin a history of its own. The capture has the work.
+        capture::take(agent, "branch-gone");
+        let branch = short_ref(&agent.reg.branch);
+        let last = worktree::last_head(&entry.admin);
+        let back = last.map(|id| format!("; 'git branch {branch} {}' makes it anew", id.short())).unwrap_or_default();
+        return Ok(Done::Final(RunState::Failed, Some(format!("it deleted its branch '{branch}'{back}"))));
+    }
     let now = worktree::read(agent.ctx.repo(), &entry.id)?.filter(|_| head.is_some());
     // In the middle of a rebase it stands on commits, and comes back.
     let stands_on = now.and_then(|now| match now.head {

@@ -524,3 +524,48 @@ fn the_hook_judged_what_was_on_disk_and_not_the_edit() {
     edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
     assert_eq!(decide(&two, json!({ "old_string": "let x = a + 2;", "new_string": "let x = a + 1;" })), Value::Null);
 }
+
+#[test]
+fn what_landed_in_between_was_taken_for_the_work_of_those_who_began_after_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.write("shared", "1\n2\n3\n");
+    repo.write("other", "1\n");
+    repo.commit("shared");
+    for name in ["early", "landed"] {
+        let agent = repo.agent(name);
+        agent.write("shared", format!("{name}\n2\n3\n"));
+        agent.commit(name);
+    }
+    repo.git(&["merge", "--quiet", "--no-edit", "landed"]);
+    // One that has done nothing, one that works elsewhere, one that works there too.
+    for (name, path) in [("idle", ""), ("elsewhere", "other"), ("there", "shared")] {
+        let agent = repo.agent(name);
+        if !path.is_empty() {
+            agent.write(path, format!("{name}\n"));
+        }
+    }
+    repo.worktree("early").write("other", "early\n");
+    let overlap = repo.agents(&["overlap", "--json"]).ok().json();
+    let pairs: Vec<String> = overlap["pairs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|p| {
+            let path = |m: &serde_json::Value| format!("{} {} {} {}", p["a"], p["b"], m["level"], m["path"]);
+            p["paths"].as_array().unwrap().iter().map(path).collect::<Vec<_>>()
+        })
+        .map(|line| line.replace('"', ""))
+        .collect();
+    let has = |a: &str, b: &str| pairs.iter().any(|p| p.contains(a) && p.contains(b));
+    assert!(!pairs.iter().any(|p| p.contains("idle")), "{pairs:#?}");
+    assert!(
+        has("early", "elsewhere") && !pairs.iter().any(|p| p.contains("elsewhere") && p.ends_with("shared")),
+        "{pairs:#?}"
+    );
+    assert!(pairs.iter().any(|p| p.contains("early") && p.contains("there conflict shared")), "{pairs:#?}");
+    // That it meets the base is said of it and the base.
+    let with_base = &overlap["with_base"];
+    let early = with_base.as_array().unwrap().iter().find(|w| w["agent"] == "early").unwrap();
+    assert_eq!(early["level"], "conflict", "{with_base}");
+}

@@ -588,3 +588,19 @@ fn a_copied_repository_ended_the_live_agents_of_the_original() {
     repo.agents(&["stop", "k"]).ok();
     assert!(!alive(assistant.unwrap()));
 }
+
+#[test]
+fn a_branch_that_its_assistant_deleted_took_its_commits_along() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let script = "WRITE: a.txt: a\nCOMMIT: a\nRUN: git update-ref -d refs/heads/agents/a\nWRITE: b.txt: b";
+    repo.run(&[("a", script)], &["--retries", "0"]).code(1);
+    let reason = repo.reason("a");
+    let back =
+        reason.strip_prefix("it deleted its branch 'agents/a'; '").and_then(|r| r.strip_suffix("' makes it anew"));
+    let back: Vec<&str> = back.unwrap_or_else(|| panic!("{reason}")).split(' ').skip(1).collect();
+    repo.git(&back);
+    assert_eq!(repo.git(&["show", "agents/a:a.txt"]), "a");
+    assert_eq!(repo.worktree("a").read("b.txt"), "b\n");
+    assert_eq!(repo.worktree("a").git(&["status", "--porcelain"]), "?? b.txt");
+}
