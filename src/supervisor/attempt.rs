@@ -473,7 +473,9 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         return Ok(Done::Final(RunState::Failed, why));
     }
     let head = refs::read(agent.ctx.repo(), &agent.reg.branch)?;
-    if head.is_none() && begin.is_some() {
+    let now = worktree::read(agent.ctx.repo(), &entry.id)?;
+    let is_own = |on: &worktree::Head| matches!(on, worktree::Head::Branch(b) if *b == agent.reg.branch);
+    if head.is_none() && begin.is_some() && now.as_ref().is_some_and(|now| is_own(&now.head)) {
         // Nothing is committed on what is no branch: it would begin a history of its own. The capture has the work.
         capture::take(agent, "branch-gone");
         let branch = short_ref(&agent.reg.branch);
@@ -481,7 +483,7 @@ fn conclude(agent: &mut Agent, row: &Adapter, entry: &worktree::Entry, begin: Op
         let back = last.map(|id| format!("; 'git branch {branch} {}' makes it anew", id.short())).unwrap_or_default();
         return Ok(Done::Final(RunState::Failed, Some(format!("it deleted its branch '{branch}'{back}"))));
     }
-    let now = worktree::read(agent.ctx.repo(), &entry.id)?.filter(|_| head.is_some());
+    let now = now.filter(|_| head.is_some());
     // In the middle of a rebase it stands on commits, and comes back.
     let stands_on = now.and_then(|now| match now.head {
         worktree::Head::Branch(branch) if branch != agent.reg.branch => Some(short_ref(&branch).to_owned()),

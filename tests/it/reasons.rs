@@ -298,7 +298,7 @@ fn a_killed_setup_of_a_new_one_blamed_a_supervisor_it_never_had() {
     assert!(!text.contains("supervisor"), "{text}");
     // The commands it names do what they say.
     assert!(repo.agents(&["logs", "--setup", "k"]).ok().stdout.contains("far"));
-    assert!(text.contains("'git agents stop' releases it"), "{text}");
+    assert!(text.contains("'git agents stop k' releases it"), "{text}");
     repo.agents(&["stop", "k"]).ok();
     assert!(!said(&repo, "k").contains("cut short"), "{}", said(&repo, "k"));
     repo.agents(&["rm", "k"]).ok();
