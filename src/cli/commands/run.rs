@@ -271,14 +271,7 @@ fn source(s: &Session, ctx: &Context, args: &Args) -> Result<Option<(Source, Opt
         return Ok(Some((Source::Arguments(args.tasks.clone()), None)));
     }
     if let Some(path) = &args.whole {
-        let bytes = match path.as_os_str() == "-" {
-            true => {
-                let mut bytes = Vec::new();
-                let _ = std::io::stdin().take(2 << 20).read_to_end(&mut bytes);
-                bytes
-            }
-            false => read(path)?,
-        };
+        let bytes = if path.as_os_str() == "-" { piped() } else { read(path)? };
         let text = tasks::text_of(&bytes).map_err(|m| mistakes(&m, Some(&path.display().to_string())))?.to_owned();
         return Ok(Some((Source::Whole(text), Some(path.display().to_string()))));
     }
@@ -301,14 +294,20 @@ fn source(s: &Session, ctx: &Context, args: &Args) -> Result<Option<(Source, Opt
                     "no task given; name some, or a list with -f FILE, or write one with -e".into(),
                 ));
             }
-            let mut bytes = Vec::new();
-            let _ = std::io::stdin().take(2 << 20).read_to_end(&mut bytes);
+            let bytes = piped();
             if bytes.iter().all(u8::is_ascii_whitespace) {
                 return Err(CliError::Usage("no task given, and standard input is empty".into()));
             }
             Ok(Some((Source::List(bytes, None), None)))
         }
     }
+}
+
+/// Standard input, as far as a list may be long.
+fn piped() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let _ = std::io::stdin().take(2 << 20).read_to_end(&mut bytes);
+    bytes
 }
 
 /// The user's editor over a temporary file in our folder.

@@ -11,34 +11,40 @@ impl Round<'_> {
     /// Takes from `pairs` what a side brings from the base alone: it is not among the side's own changes, and the commit
     /// where the side left the base meets the other there already. What cannot be told stays.
     pub(super) fn only_own(&self, base: &Oid, sides: &[Side], pairs: &mut [Pair]) {
+        if pairs.iter().all(|p| p.meetings.is_empty()) {
+            return;
+        }
         let forks = self.forks(base, sides);
-        let fork = |i: usize| forks.get(&i);
-        let differ = |p: &&mut Pair| !p.meetings.is_empty() && fork(p.a).is_some() && fork(p.a) != fork(p.b);
-        let ask: Vec<(usize, usize)> = pairs.iter_mut().filter(differ).flat_map(|p| [(p.a, p.b), (p.b, p.a)]).collect();
+        let differ = |p: &Pair| {
+            let both = forks.get(&p.a).zip(forks.get(&p.b));
+            !p.meetings.is_empty() && both.is_some_and(|(a, b)| a != b)
+        };
         let ask: Vec<(usize, usize)> =
-            ask.into_iter().filter(|(x, y)| fork(*x).is_some() && fork(*y).is_some()).collect();
+            pairs.iter().filter(|p| differ(p)).flat_map(|p| [(p.a, p.b), (p.b, p.a)]).collect();
         if ask.is_empty() {
             return;
         }
         // Each fork as a side of its own, behind the others.
         let mut all = sides.to_vec();
         let mut at: BTreeMap<&Oid, usize> = BTreeMap::new();
+        // What each changes itself, once for all the pairs it is in.
+        let mut own: BTreeMap<usize, Option<BTreeSet<Vec<u8>>>> = BTreeMap::new();
         for (x, _) in &ask {
-            if let Some(f) = fork(*x) {
-                at.entry(f).or_insert_with(|| {
-                    all.push(Side::at("base", SideKind::Branch, None, f.clone()));
-                    all.len() - 1
-                });
-            }
+            let f = &forks[x];
+            at.entry(f).or_insert_with(|| {
+                all.push(Side::at("base", SideKind::Branch, None, f.clone()));
+                all.len() - 1
+            });
+            own.entry(*x).or_insert_with(|| self.own(f, &sides[*x]));
         }
         let wanted: BTreeSet<(usize, usize)> = ask.iter().map(|(x, y)| (*y, at[&forks[x]])).collect();
         let wanted: Vec<(usize, usize)> = wanted.into_iter().collect();
         let found: BTreeMap<(usize, usize), Pair> =
             wanted.iter().copied().zip(self.judge(base, &all, &wanted)).collect();
-        for pair in pairs.iter_mut().filter(differ) {
+        for pair in pairs.iter_mut().filter(|p| differ(p)) {
             for (x, y) in [(pair.a, pair.b), (pair.b, pair.a)] {
-                let Some(of_base) = fork(x).and_then(|f| found.get(&(y, at[f]))) else { continue };
-                let Some(own) = fork(x).and_then(|f| self.own(f, &sides[x])) else { continue };
+                let Some(of_base) = found.get(&(y, at[&forks[&x]])) else { continue };
+                let Some(own) = &own[&x] else { continue };
                 let base_meets =
                     |p: &[u8]| of_base.meetings.iter().any(|m| m.path == p || m.other.as_deref() == Some(p));
                 pair.meetings.retain(|m| {
