@@ -2,6 +2,7 @@
 //! Directories of ours are 0700, files 0600, owned by us, never reached through a link.
 
 use super::process;
+use crate::model::text::shown_path;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system said no.
-    #[error("could not {what} '{}'", path.display())]
+    #[error("could not {what} '{}'", shown_path(path))]
     Io {
         /// The verb: "write", "open", …
         what: &'static str,
@@ -25,7 +26,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Not ours to trust.
-    #[error("'{}' {why}", path.display())]
+    #[error("'{}' {why}", shown_path(path))]
     Untrusted {
         /// Its path.
         path: PathBuf,

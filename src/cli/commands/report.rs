@@ -5,6 +5,7 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::render::{self, Format};
 use crate::config::Flags;
+use crate::model::text::shown_path;
 use crate::ops::create::Step;
 use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::merged::{self, Progress};
@@ -113,7 +114,7 @@ pub fn breaks(report: &Report) -> bool {
 /// Writes what `run -o` wants of batches that have settled, where nobody has yet.
 pub fn write_wanted(s: &Session, ctx: &Context) -> Result<(), CliError> {
     let (done, wrong) = render::wanted(ctx)?;
-    done.iter().for_each(|path| s.ui.say(&format!("the report is in '{}'", path.display())));
+    done.iter().for_each(|path| s.ui.say(&format!("the report is in '{}'", shown_path(path))));
     for why in wrong {
         s.ui.warn(&why);
         s.ui.hint("git agents report -o FILE");
