@@ -243,6 +243,35 @@ fn a_command_that_never_ends_is_ended_and_a_setup_that_fails_is_said() {
 }
 
 #[test]
+fn a_base_that_runs_into_the_limit_was_tested_for_each_agent() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let test =
+        format!("echo $(ls | grep ^ma || echo base) >>'{}'; ls | grep -q ^ma || sleep 1000", counter(&env).display());
+    repo.write(".git-agents.toml", format!("[test]\ncommand = \"\"\"{test}\"\"\"\ntimeout = '1s'\n"));
+    repo.agents(&["trust", "--yes"]).ok();
+    let run = |names: [&str; 3], bases: usize| {
+        let tasks = names.map(|n| (n, format!("WRITE: ma-{n}: x\nCOMMIT: c")));
+        let tasks: Vec<(&str, &str)> = tasks.iter().map(|(n, t)| (*n, t.as_str())).collect();
+        repo.run(&tasks, &["-q"]).ok();
+        let ran = runs(&env);
+        assert_eq!((ran.iter().filter(|r| *r == "base").count(), ran.len()), (bases, 4 * bases), "{ran:?}");
+    };
+    run(["a", "b", "c"], 1);
+    for name in ["a", "b", "c"] {
+        let t = tests(&repo, name);
+        assert_eq!((&t["now"], &t["baseline"]), (&json!("pass"), &json!("fail")), "{t}");
+        let log = repo.agents(&["logs", "--test", name]).ok().stdout;
+        assert!(log.contains("== its base, "), "{log}");
+    }
+    let logs: String = ["a", "b", "c"].map(|n| repo.agents(&["logs", "--test", n]).ok().stdout).concat();
+    assert_eq!(logs.matches("a test may take 1s").count(), 2, "{logs}");
+    // Whoever begins later looks again: the machine may have been busy.
+    run(["d", "e", "f"], 2);
+    nothing_is_left(&repo);
+}
+
+#[test]
 fn what_was_broken_before_is_no_reason_and_what_is_broken_now_has_a_name() {
     let env = Env::new();
     let repo = env.repo("x");

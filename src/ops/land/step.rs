@@ -127,7 +127,7 @@ impl Landing<'_> {
         }
         let commit =
             || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
-        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit, again: false, log: None };
+        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit, again: false, log: None, since: None };
         test(self.ctx, self.step, check, at, signals, tell)
     }
 
