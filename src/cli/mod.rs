@@ -256,6 +256,8 @@ fn directory(asked: Option<&std::path::Path>) -> Result<PathBuf, CliError> {
     };
     let usable = std::fs::metadata(&dir).and_then(|m| if m.is_dir() { Ok(()) } else { Err(not_a_directory()) });
     match usable {
+        // As the current directory of a process is told: the words shall not have '..' in their paths.
+        Ok(()) if asked.is_some() => Ok(dir.canonicalize().unwrap_or(dir)),
         Ok(()) => Ok(dir),
         Err(e) => {
             let why = e.to_string();

@@ -182,6 +182,12 @@ pub fn free_space(path: &Path) -> Option<u64> {
     Some(v.blocks_available().saturating_mul(v.fragment_size()))
 }
 
+/// The same file by the plain way: no link and no `..` in what leads to it; as it is where that cannot be told.
+pub fn plain(path: &Path) -> PathBuf {
+    let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+    dir.zip(path.file_name()).map_or_else(|| path.to_owned(), |(dir, name)| dir.join(name))
+}
+
 /// A new name in the same directory that nobody else uses, and that tells who does.
 pub fn temporary_beside(path: &Path) -> PathBuf {
     static ME: std::sync::OnceLock<(i32, u64)> = std::sync::OnceLock::new();

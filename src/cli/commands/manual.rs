@@ -74,7 +74,7 @@ fn by_man(file: &Path) -> std::io::Result<std::process::ExitStatus> {
 /// The directories of manuals that are tried: what is beside the binary as `PATH` leads to it, then the user's own.
 fn places(asked: Option<&Path>, s: &Session) -> Vec<PathBuf> {
     if let Some(dir) = asked {
-        return vec![s.cwd.join(dir)];
+        return vec![files::plain(&s.cwd.join(dir))];
     }
     let exe = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     let path = std::env::var_os("PATH").unwrap_or_default();

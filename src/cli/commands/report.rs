@@ -65,7 +65,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     };
     let format = if args.json { Some(Format::Json) } else { args.format };
     if let Some(file) = &args.output {
-        render::write(&s.cwd.join(file), &report, format)?;
+        render::write(&crate::runtime::files::plain(&s.cwd.join(file)), &report, format)?;
     } else {
         match format {
             Some(Format::Json) => s.ui.json(&report)?,

@@ -118,7 +118,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let specs = read_list(&ctx, args, &loaded, &source, list_name.as_deref())?;
     let approved = plan::approved(&ctx, &loaded.project)?;
-    let output = args.output.as_ref().map(|file| s.cwd.join(file));
+    let output = args.output.as_ref().map(|file| crate::runtime::files::plain(&s.cwd.join(file)));
     output.as_deref().map(wanted::check).transpose()?;
     let options = RunOptions {
         assistants: Vec::new(),
