@@ -203,6 +203,7 @@ fn an_answer_that_could_not_be_written_was_a_success() {
         "stop --json NAME",
         "send --json NAME x",
         "retry --json NAME",
+        "new one",
         "new --json two",
         "adopt --json side",
         "restore --list",
