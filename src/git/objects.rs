@@ -500,8 +500,12 @@ pub(super) fn heal(repo: &Repo) {
 
 /// A digest of `parts`, each by its length and bytes: a name for all of them together.
 pub fn digest(parts: &[&str]) -> String {
-    let bytes: Vec<u8> =
-        parts.iter().flat_map(|p| format!("{} ", p.len()).into_bytes().into_iter().chain(p.bytes())).collect();
+    let mut bytes = Vec::with_capacity(parts.iter().map(|p| p.len() + 8).sum());
+    for part in parts {
+        bytes.extend_from_slice(part.len().to_string().as_bytes());
+        bytes.push(b' ');
+        bytes.extend_from_slice(part.as_bytes());
+    }
     let id = gix::objs::compute_hash(gix::hash::Kind::Sha256, gix::objs::Kind::Blob, &bytes);
     id.expect("SHA-256 of bytes in memory does not fail").to_hex().to_string()
 }

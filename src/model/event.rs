@@ -5,12 +5,13 @@
 //! one, folding sorts by time and then id.
 
 use super::agent::AgentId;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// What happened. A closed list, with one door for what later versions write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(from = "String", into = "String")]
 pub enum Kind {
     /// The agent was registered.
     Created,
@@ -37,22 +38,52 @@ pub enum Kind {
     /// A database was made or dropped.
     Database,
     /// Written by a later version: kept, shown, otherwise ignored.
-    #[serde(untagged)]
     Other(String),
 }
 
+/// The words in the journal.
+const KINDS: [(&str, Kind); 12] = [
+    ("created", Kind::Created),
+    ("attempt", Kind::Attempt),
+    ("commit", Kind::Commit),
+    ("exited", Kind::Exited),
+    ("tested", Kind::Tested),
+    ("report", Kind::Report),
+    ("synced", Kind::Synced),
+    ("renamed", Kind::Renamed),
+    ("landed", Kind::Landed),
+    ("removed", Kind::Removed),
+    ("restored", Kind::Restored),
+    ("database", Kind::Database),
+];
+
 impl Kind {
     /// The word in the journal.
-    pub fn word(&self) -> std::borrow::Cow<'static, str> {
-        match serde_json::to_value(self) {
-            Ok(Value::String(word)) => word.into(),
-            _ => "".into(),
+    pub fn word(&self) -> &str {
+        match self {
+            Kind::Other(word) => word,
+            known => KINDS.iter().find(|(_, k)| k == known).map_or("", |(word, _)| word),
         }
     }
 }
 
+impl From<String> for Kind {
+    fn from(word: String) -> Kind {
+        match KINDS.iter().find(|(w, _)| *w == word) {
+            Some((_, kind)) => kind.clone(),
+            None => Kind::Other(word),
+        }
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> String {
+        kind.word().to_owned()
+    }
+}
+
 /// One line of the journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// RFC 3339, UTC.
     pub at: String,
@@ -71,6 +102,51 @@ impl Event {
     /// A string among the rest.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.more.get(key).and_then(Value::as_str)
+    }
+}
+
+/// By hand, for a listing reads every line there is: what serde derives for `flatten` copies each value twice.
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Event, D::Error> {
+        from.deserialize_map(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Event;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event, A::Error> {
+        let (mut at, mut id, mut agent, mut kind) = (None, None, None, None);
+        let mut more = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let twice = match key.as_str() {
+                "at" => at.replace(map.next_value()?).is_some(),
+                "id" => id.replace(map.next_value()?).is_some(),
+                "agent" => agent.replace(map.next_value()?).is_some(),
+                "kind" => kind.replace(map.next_value::<String>()?).is_some(),
+                _ => {
+                    more.insert(key, map.next_value()?);
+                    continue;
+                }
+            };
+            if twice {
+                return Err(A::Error::custom(format_args!("'{key}' twice")));
+            }
+        }
+        let missing = A::Error::missing_field;
+        Ok(Event {
+            at: at.ok_or_else(|| missing("at"))?,
+            id: id.ok_or_else(|| missing("id"))?,
+            agent: agent.ok_or_else(|| missing("agent"))?,
+            kind: kind.ok_or_else(|| missing("kind"))?.into(),
+            more,
+        })
     }
 }
 
@@ -102,8 +178,9 @@ impl Journal {
 
     fn sort(&mut self) {
         self.events.sort_by(|a, b| (&a.at, &a.id).cmp(&(&b.at, &b.id)));
-        let mut seen = std::collections::HashSet::new();
-        self.events.retain(|e| seen.insert(e.id.clone()));
+        let mut seen = std::collections::HashSet::with_capacity(self.events.len());
+        let mut first = self.events.iter().map(|e| seen.insert(e.id.as_str())).collect::<Vec<_>>().into_iter();
+        self.events.retain(|_| first.next() == Some(true));
     }
 
     /// `note` with `events` added: every line of `note` stays as it is, events already there are not added again.

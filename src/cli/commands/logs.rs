@@ -197,7 +197,7 @@ fn noted(e: &Event) -> Option<Logged> {
             format!("{}{why}", record.state)
         }
         Kind::Renamed => format!("renamed to '{}'", e.text("to").map(crate::model::task::short_ref)?),
-        other => other.word().into_owned(),
+        other => other.word().to_owned(),
     };
     let attempt = number("attempt").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     Some(Logged { at: e.at.clone(), attempt, activity: Activity::Progress { text } })

@@ -12,6 +12,7 @@ use crate::model::text::safe_path;
 use crate::ops::inventory::in_parallel;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Counts up when the answers mean something else.
@@ -49,68 +50,50 @@ struct Candidate<'t> {
 impl Round<'_> {
     /// The pairs, in their order.
     pub(super) fn judge(&self, base: &Oid, sides: &[Side], pairs: &[(usize, usize)]) -> Vec<Pair> {
-        let trees: Vec<Result<(Oid, Oid), String>> = sides.iter().map(|s| self.tree_of(s)).collect();
+        let trees = self.trees_of(sides);
+        let attributes = self.attributes(base);
+        let common = self.common(base, sides, &trees, pairs);
         let mut out: Vec<Option<Pair>> = vec![None; pairs.len()];
         let mut set = |at: usize, found: Found| out[at] = Some(found.pair(pairs[at]));
-        let attributes = self.attributes(base);
-        let (mut readable, mut commits) = (Vec::new(), Vec::new());
-        let known = |a: usize, b: usize| self.known.lock().ok()?.get(&memory(base, sides, a, b)?).cloned();
-        for (at, (a, b)) in pairs.iter().enumerate() {
-            if let Some(found) = known(*a, *b) {
+        let mut tasks = Vec::new();
+        for (at, ((a, b), common)) in pairs.iter().copied().zip(common).enumerate() {
+            let (one, other, attributes) = match (&trees[a], &trees[b], &attributes) {
+                (Ok(one), Ok(other), Ok(attributes)) => (one, other, attributes),
+                (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => {
+                    set(at, Found::unknown(why.clone()));
+                    continue;
+                }
+            };
+            let certain = sides[a].doubtful.is_empty() && sides[b].doubtful.is_empty();
+            let bases = match &*common {
+                Err(why) => {
+                    set(at, Found::unknown(why.clone()));
+                    continue;
+                }
+                // Where one has changed nothing the other cannot meet it.
+                Ok(bases) if certain && (bases[..] == [one.0.clone()] || bases[..] == [other.0.clone()]) => {
+                    set(at, Found::default());
+                    continue;
+                }
+                Ok(bases) => bases,
+            };
+            if let Some(found) = self.remembered(base, sides, (a, b)) {
                 set(at, found);
                 continue;
             }
-            match (&trees[*a], &trees[*b], &attributes) {
-                (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => set(at, Found::unknown(why.clone())),
-                (Ok((x, _)), Ok((y, _)), Ok(_)) => {
-                    readable.push(at);
-                    commits.push((x.clone(), y.clone()));
-                }
-            }
-        }
-        // The same commit on both sides is the same work done twice, not work on top of the other's: it is compared since
-        // both left the base.
-        let asked: Vec<(Oid, Oid)> = commits
-            .iter()
-            .zip(&readable)
-            .map(|((x, y), at)| {
-                let (a, b) = (&sides[pairs[*at].0], &sides[pairs[*at].1]);
-                let stacked = a.after.contains(&b.name) || b.after.contains(&a.name);
-                (if x == y && !stacked { base.clone() } else { x.clone() }, y.clone())
-            })
-            .collect();
-        let bases = self.store.objects().merge_bases_of(&asked);
-        let bases =
-            bases.unwrap_or_else(|e| commits.iter().map(|_| Err(crate::git::Error::Object(e.to_string()))).collect());
-        let mut tasks = Vec::new();
-        for (at, bases) in readable.into_iter().zip(bases) {
-            let (a, b) = pairs[at];
-            let tree = |i: usize| trees[i].as_ref().map_or("", |(_, t)| &t.0);
-            let (x, y) = if tree(a) <= tree(b) { (a, b) } else { (b, a) };
-            let key = |bases: &[Oid]| {
+            let (x, y) = if one.1 <= other.1 { (a, b) } else { (b, a) };
+            let key = certain.then(|| {
                 let bases: String = bases.iter().map(|b| b.0.as_str()).collect();
-                let attributes = attributes.as_deref().unwrap_or_default();
-                digest(&[FORM, &self.rules, attributes, &bases, tree(x), tree(y)])
-            };
-            let same = trees[a].as_ref().ok().filter(|t| trees[b].as_ref().is_ok_and(|o| t.0 == o.0));
-            // Where the base has nothing to do with it, one commit is no overlap with itself.
-            let bases = bases.map(|b| same.filter(|_| b.is_empty()).map_or(b, |(commit, _)| vec![commit.clone()]));
-            match bases {
-                Err(e) => set(at, Found::unknown(e.to_string())),
-                Ok(bases) if bases.is_empty() => set(at, Found::unknown(super::no_common(self.ctx))),
-                Ok(bases) => {
-                    let certain = sides[x].doubtful.is_empty() && sides[y].doubtful.is_empty();
-                    let key = certain.then(|| key(&bases));
-                    let known = key.as_ref().and_then(|k| self.cache().find::<Option<Found>>(k));
-                    match known {
-                        Some(found) => {
-                            let found = found.unwrap_or_default().turned(x != a);
-                            self.remember(base, sides, pairs[at], &found);
-                            set(at, found);
-                        }
-                        None => tasks.push(Task { at, x, y, bases, key }),
-                    }
+                let (x, y) = if x == a { (&one.1, &other.1) } else { (&other.1, &one.1) };
+                digest(&[FORM, &self.rules, attributes, &bases, &x.0, &y.0])
+            });
+            match key.as_ref().and_then(|k| self.cache().find::<Option<Found>>(k)) {
+                Some(found) => {
+                    let found = found.unwrap_or_default().turned(x != a);
+                    self.remember(base, sides, (a, b), &found);
+                    set(at, found);
                 }
+                None => tasks.push(Task { at, x, y, bases: bases.clone(), key }),
             }
         }
         // In one go; for somebody in a hurry in portions, between which there is a look at the clock.
@@ -136,11 +119,103 @@ impl Round<'_> {
         out.into_iter().flatten().collect()
     }
 
+    /// Where the two of each pair parted, in the order of `pairs`; an error says why nobody knows. Asked once for all
+    /// who stand on the same two commits.
+    fn common(
+        &self,
+        base: &Oid,
+        sides: &[Side],
+        trees: &[Result<(Oid, Oid), String>],
+        pairs: &[(usize, usize)],
+    ) -> Vec<Rc<Result<Vec<Oid>, String>>> {
+        let mut numbers: HashMap<&Oid, usize> = HashMap::from([(base, 0)]);
+        let mut commits = vec![base];
+        let of_side: Vec<usize> = trees
+            .iter()
+            .map(|t| {
+                let Ok((commit, _)) = t else { return 0 };
+                *numbers.entry(commit).or_insert_with(|| {
+                    commits.push(commit);
+                    commits.len() - 1
+                })
+            })
+            .collect();
+        let mut places: HashMap<(usize, usize, bool), usize> = HashMap::new();
+        let mut asked: Vec<(Oid, Oid)> = Vec::new();
+        let of_pair: Vec<usize> = pairs
+            .iter()
+            .map(|(a, b)| {
+                let (x, y) = (of_side[*a], of_side[*b]);
+                // The same commit on both sides is the same work done twice, not work on top of the other's: it is
+                // compared since both left the base.
+                let twice = x == y && !stacked(&sides[*a], &sides[*b]);
+                *places.entry((x, y, twice)).or_insert_with(|| {
+                    asked.push((commits[if twice { 0 } else { x }].clone(), commits[y].clone()));
+                    asked.len() - 1
+                })
+            })
+            .collect();
+        let found = self.merge_bases(&asked);
+        let of_place = |((_, y, twice), place): ((usize, usize, bool), usize)| {
+            let bases = match &found[place] {
+                // Where the base has nothing to do with it, one commit is no overlap with itself.
+                Ok(b) if b.is_empty() && twice => Ok(vec![commits[y].clone()]),
+                Ok(b) if b.is_empty() => Err(super::no_common(self.ctx)),
+                other => other.clone(),
+            };
+            (place, Rc::new(bases))
+        };
+        let known: HashMap<usize, Rc<Result<Vec<Oid>, String>>> = places.into_iter().map(of_place).collect();
+        of_pair.iter().map(|place| known[place].clone()).collect()
+    }
+
+    /// The merge bases of pairs of commits, in their order. No pair is asked about twice in a round.
+    pub(super) fn merge_bases(&self, pairs: &[(Oid, Oid)]) -> Vec<Result<Vec<Oid>, String>> {
+        let mut known = self.bases.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let open: BTreeSet<&(Oid, Oid)> = pairs.iter().filter(|p| !known.contains_key(p)).collect();
+        let open: Vec<(Oid, Oid)> = open.into_iter().cloned().collect();
+        let mut failed = HashMap::new();
+        if !open.is_empty() {
+            match self.store.objects().merge_bases_of(&open) {
+                Ok(found) => {
+                    for (pair, found) in open.into_iter().zip(found) {
+                        match found {
+                            Ok(bases) => drop(known.insert(pair, bases)),
+                            Err(e) => drop(failed.insert(pair, e.to_string())),
+                        }
+                    }
+                }
+                Err(e) => failed.extend(open.into_iter().map(|p| (p, e.to_string()))),
+            }
+        }
+        let missing = || "its history was not read".to_owned();
+        let of = |p| known.get(p).cloned().ok_or_else(|| failed.get(p).cloned().unwrap_or_else(missing));
+        pairs.iter().map(of).collect()
+    }
+
     /// Who watches asks for the same pairs again and again.
     fn remember(&self, base: &Oid, sides: &[Side], (a, b): (usize, usize), found: &Found) {
         if let (Some(key), Ok(mut known)) = (memory(base, sides, a, b), self.known.lock()) {
             known.insert(key, found.clone());
         }
+    }
+
+    fn remembered(&self, base: &Oid, sides: &[Side], (a, b): (usize, usize)) -> Option<Found> {
+        let known = self.known.lock().ok().filter(|k| !k.is_empty())?;
+        known.get(&memory(base, sides, a, b)?).cloned()
+    }
+
+    /// Commit and tree of what is compared, one each.
+    fn trees_of(&self, sides: &[Side]) -> Vec<Result<(Oid, Oid), String>> {
+        let mut known: HashMap<&Oid, Result<(Oid, Oid), String>> = HashMap::new();
+        let mut out = Vec::with_capacity(sides.len());
+        for side in sides {
+            out.push(match &side.commit {
+                Ok(commit) => known.entry(commit).or_insert_with(|| self.tree_of(side)).clone(),
+                Err(why) => Err(why.clone()),
+            });
+        }
+        out
     }
 
     /// Commit and tree of what is compared.
@@ -313,9 +388,16 @@ pub(super) type Memory = HashMap<(Oid, Oid, Oid, bool), Found>;
 fn memory(base: &Oid, sides: &[Side], a: usize, b: usize) -> Option<(Oid, Oid, Oid, bool)> {
     let (x, y) = (&sides[a], &sides[b]);
     let plain = x.doubtful.is_empty() && y.doubtful.is_empty();
-    let stacked = x.after.contains(&y.name) || y.after.contains(&x.name);
-    plain.then(|| Some((base.clone(), x.commit.clone().ok()?, y.commit.clone().ok()?, stacked))).flatten()
+    plain.then(|| Some((base.clone(), x.commit.clone().ok()?, y.commit.clone().ok()?, stacked(x, y)))).flatten()
 }
+
+/// Whether the one was begun on top of the other's work.
+fn stacked(x: &Side, y: &Side) -> bool {
+    x.after.contains(&y.name) || y.after.contains(&x.name)
+}
+
+/// Merge bases of pairs of commits.
+pub(super) type MergeBases = HashMap<(Oid, Oid), Vec<Oid>>;
 
 /// What a tree changes since any of `bases`.
 fn joined(sets: &Sets, bases: &[Oid], tree: Option<&Oid>) -> Result<Arc<ChangeSet>, String> {
