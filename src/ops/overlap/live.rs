@@ -7,7 +7,7 @@ use super::summary::{Summary, summed};
 use crate::git::ignore;
 use crate::ops::inventory::Inventory;
 use crate::ops::{Context, Result};
-use crate::place::watch::{Happening, Watcher, Woken};
+use crate::place::watch::{Happening, Tree, Watcher, Woken};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -128,12 +128,12 @@ impl<'c> Live<'c> {
 }
 
 /// The trees that take part, and the directories whose files say where branches and worktrees stand.
-fn watched(ctx: &Context, inv: &Inventory) -> (Vec<PathBuf>, Vec<PathBuf>) {
+fn watched(ctx: &Context, inv: &Inventory) -> (Vec<Tree>, Vec<PathBuf>) {
     let common = &ctx.repo().common_dir;
-    let mut trees: Vec<PathBuf> = inv.worktrees.iter().map(|e| e.path.clone()).filter(|p| p.is_dir()).collect();
-    trees.extend(ctx.repo().main_worktree.clone());
-    let mut beside = vec![common.clone(), common.join("worktrees")];
-    beside.extend(inv.worktrees.iter().map(|e| e.admin.clone()));
+    let tree = |top: &PathBuf, admin: &PathBuf| Tree { top: top.clone(), admin: Some(admin.clone()) };
+    let mut trees: Vec<Tree> = inv.worktrees.iter().map(|e| tree(&e.path, &e.admin)).collect();
+    trees.extend(ctx.repo().main_worktree.as_ref().map(|top| tree(top, common)));
+    let mut beside = vec![common.clone(), common.join("worktrees"), common.join("info")];
     let mut todo = vec![common.join("refs/heads"), common.join("refs/remotes")];
     while let Some(dir) = todo.pop() {
         let below = std::fs::read_dir(&dir).into_iter().flatten().filter_map(std::result::Result::ok);
