@@ -256,6 +256,10 @@ fn what_cannot_be_read_was_called_free() {
     assert!(all.contains(&"one two unknown".to_owned()), "{answer:#}");
     let three = answer["agents"].as_array().unwrap().iter().find(|a| a["name"] == "three").unwrap();
     assert!(three["unknown"].is_string(), "{answer:#}");
+    // Nor is it known what comes of landing them: the second after the first, and what nobody can read.
+    let order = overlap(&repo, &["--order"])["order"].clone();
+    let order = order.as_array().unwrap().iter().map(|s| (s["name"].as_str().unwrap(), s["unknown"].is_string()));
+    assert_eq!(order.collect::<Vec<_>>(), [("one", false), ("two", true), ("three", true)]);
     repo.agents(&["overlap", "one", "two", "--fail-on", "conflict"]).code(1);
     assert_eq!(repo.status_of("two")["overlap"], json!({ "level": null, "with": [], "unknown": ["one", "three"] }));
 }

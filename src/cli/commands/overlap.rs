@@ -194,7 +194,11 @@ fn text(s: &Session, found: &Overlaps) -> String {
         };
     }
     if let Some(order) = &found.order {
-        out.push_str("landing order:\n");
+        out.push_str(if order.is_empty() {
+            "landing order: nobody has anything to land\n"
+        } else {
+            "landing order:\n"
+        });
         for (n, step) in order.iter().enumerate() {
             let mut line = format!("  {}. {}", n + 1, shown(&step.name));
             if !step.conflicts_with_landed.is_empty() {
