@@ -362,6 +362,27 @@ fn one_save_is_told_once_when_it_comes_and_when_it_goes() {
 }
 
 #[test]
+fn a_look_that_was_ended_left_its_store_in_memory() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    let memory = std::path::Path::new("/dev/shm");
+    let runtime = tempfile::tempdir_in(if memory.is_dir() { memory } else { env.root() }).unwrap();
+    for args in [["overlap", "--watch"], ["status", "--watch"]] {
+        let mut command = env.agents_command(repo.path(), &args);
+        command.env("XDG_RUNTIME_DIR", runtime.path());
+        let watch = Background::start(&env, command);
+        env.until("an answer", || watch.stdout().contains("conflict"));
+        watch.signal(nix::sys::signal::Signal::SIGINT);
+        watch.finish(&env).code(130);
+        let left = [runtime.path().to_owned(), repo.join(".git/agents/sterile")];
+        let left: Vec<_> = left.iter().flat_map(|d| crate::support::wait::files(d, &|_| false)).collect();
+        assert_eq!(left, [std::path::PathBuf::new(); 0], "{args:?}");
+    }
+}
+
+#[test]
 fn where_there_are_no_events_it_looks_by_itself_and_says_so() {
     let env = Env::new();
     let repo = repo(&env, &["one"]);

@@ -91,11 +91,13 @@ pub enum Turn {
     Pair(PairAnswer),
     /// Two that meet no more.
     Gone(String, String),
+    /// Nothing more comes: this signal asked to end.
+    End(i32),
 }
 
 /// Pairs that follow what happens.
 pub struct Live<'c> {
-    follow: Follow<'c, ()>,
+    follow: Follow<'c, i32>,
     told: BTreeMap<(String, String), PairAnswer>,
 }
 
@@ -110,9 +112,21 @@ impl<'c> Live<'c> {
         self.follow.polls_because()
     }
 
+    /// For whoever hears of a signal that ends it.
+    pub fn sender(&self) -> Sender<Happening<i32>> {
+        self.follow.sender()
+    }
+
     /// Waits until something changed (not with `now`) and says how the answer differs from the one before.
     pub fn next(&mut self, now: bool) -> Result<Vec<Turn>> {
-        let changed = if now { BTreeSet::new() } else { self.follow.wait(None).trees };
+        let mut changed = BTreeSet::new();
+        if !now {
+            let woken = self.follow.wait(None);
+            if let Some(signal) = woken.others.first() {
+                return Ok(vec![Turn::End(*signal)]);
+            }
+            changed = woken.trees;
+        }
         let question = self.follow.question.clone();
         let (inv, round, compared) = self.follow.look(&changed)?;
         let found = compose(round, &inv, compared, &question)?;
