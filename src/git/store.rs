@@ -107,7 +107,11 @@ impl Store {
     pub(super) fn put(&self, kind: gix::objs::Kind, bytes: &[u8]) -> Result<ObjectId> {
         let hash = self.objects.local().object_hash();
         let loose = gix::odb::loose::Store::at(self.sterile.dir().join("objects"), hash);
-        loose.write_buf(kind, bytes).map_err(|e| Error::Object(e.to_string()))
+        loose.write_buf(kind, bytes).map_err(|e| {
+            let deepest = std::iter::successors(Some(&e as &dyn std::error::Error), |e| e.source()).last();
+            let why = deepest.map_or_else(String::new, ToString::to_string);
+            Error::Object(format!("the private store '{}' cannot be written: {why}", self.sterile.dir().display()))
+        })
     }
 
     /// A commit of `tree`, with a fixed identity and a date that its first parent decides.

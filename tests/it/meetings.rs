@@ -251,6 +251,8 @@ fn what_cannot_be_read_was_called_free() {
         file.set_len((16 << 20) + 1).unwrap();
     }
     std::fs::remove_file(repo.worktree("three").join(".git")).unwrap();
+    // Where git itself is asked, it is no less large.
+    repo.worktree("two").git(&["sparse-checkout", "set", "--sparse-index", "src"]);
     let answer = overlap(&repo, &[]);
     let all = pairs(&answer);
     assert!(all.contains(&"one two unknown".to_owned()), "{answer:#}");
@@ -262,6 +264,10 @@ fn what_cannot_be_read_was_called_free() {
     assert_eq!(order.collect::<Vec<_>>(), [("one", false), ("two", true), ("three", true)]);
     repo.agents(&["overlap", "one", "two", "--fail-on", "conflict"]).code(1);
     assert_eq!(repo.status_of("two")["overlap"], json!({ "level": null, "with": [], "unknown": ["one", "three"] }));
+    // What is damaged has its name.
+    std::fs::write(repo.common_dir().join("worktrees/one/index"), "junk").unwrap();
+    let why = overlap(&repo, &[])["agents"][0]["unknown"].clone();
+    assert!(why.as_str().unwrap().contains("/worktrees/one/index: index file smaller than expected"), "{why}");
 }
 
 #[test]
