@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Snapshots are kept as long as the round; after this many a new one begins.
 const MOST_TURNS: usize = 500;
+/// The same after so many bytes: the store is in memory, and a large file may be saved again and again.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Looks again whenever something happened; `T` is what others than the file system have to say.
 pub struct Follow<'c, T> {
@@ -23,6 +25,8 @@ pub struct Follow<'c, T> {
     round: Round<'c>,
     compared: Option<Compared>,
     turns: usize,
+    /// What its first snapshots took.
+    first: u64,
     watcher: Watcher<T>,
     /// The folders of runs count as well.
     runs: bool,
@@ -38,7 +42,7 @@ impl<'c, T: Send + 'static> Follow<'c, T> {
         };
         let poll = ctx.settings(&crate::config::Flags::default()).is_ok_and(|l| l.settings.watch_poll);
         let watcher = Watcher::new(Box::new(lister), poll);
-        Ok(Follow { ctx, question, round: Round::begin(ctx)?, compared: None, turns: 0, watcher, runs })
+        Ok(Follow { ctx, question, round: Round::begin(ctx)?, compared: None, turns: 0, first: 0, watcher, runs })
     }
 
     /// Why it polls; `None` where the system tells.
@@ -59,7 +63,8 @@ impl<'c, T: Send + 'static> Follow<'c, T> {
     /// Everybody as they are now, with only `changed` trees (and whoever has another tip) read anew.
     fn look(&mut self, changed: &BTreeSet<PathBuf>) -> Result<(Inventory, &Round<'c>, &Compared)> {
         self.turns += 1;
-        if self.turns > MOST_TURNS {
+        let since = self.round.written().saturating_sub(self.first);
+        if self.turns > MOST_TURNS || (self.compared.is_some() && since > MOST_BYTES.max(self.first)) {
             self.round = Round::begin(self.ctx)?;
             (self.compared, self.turns) = (None, 0);
         }
@@ -73,6 +78,9 @@ impl<'c, T: Send + 'static> Follow<'c, T> {
         let before = self.compared.take();
         let again = before.as_ref().map(|b| (b, changed));
         let compared = Compared::read_again(self.ctx, &inv, &self.round, &self.question, again)?;
+        if again.is_none() {
+            self.first = self.round.written();
+        }
         Ok((inv, &self.round, self.compared.insert(compared)))
     }
 
