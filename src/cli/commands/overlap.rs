@@ -202,12 +202,17 @@ fn text(s: &Session, found: &Overlaps) -> String {
         });
         for (n, step) in order.iter().enumerate() {
             let mut line = format!("  {}. {}", n + 1, shown(&step.name));
-            if !step.conflicts_with_landed.is_empty() {
-                let with: Vec<String> = step.conflicts_with_landed.iter().map(|n| shown(n)).collect();
-                line.push_str(&format!("  stops after {}", with.join(", ")));
-            } else if !step.stops.is_empty() {
+            let with: Vec<String> = step.conflicts_with_landed.iter().map(|n| shown(n)).collect();
+            // No other order helps one that stops on the base alone.
+            let mut bases = found.with_base.iter().filter(|w| w.agent == step.name);
+            let on_base = !step.stops.is_empty() && bases.any(|w| w.level == Some(Level::Conflict));
+            if on_base || (with.is_empty() && !step.stops.is_empty()) {
                 line.push_str("  stops on the base");
+                line.push_str(if with.is_empty() { "" } else { ", and after " });
+            } else if !with.is_empty() {
+                line.push_str("  stops after ");
             }
+            line.push_str(&with.join(", "));
             if let Some(why) = &step.unknown {
                 line.push_str(&format!("  unknown: {}", shown(why)));
             }
