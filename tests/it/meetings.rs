@@ -535,6 +535,12 @@ fn a_worktree_that_is_being_made_looked_like_one_that_deletes_everything() {
     repo.git(&["worktree", "add", "-q", "--no-checkout", "--lock", "--reason", &reason, "-b", "half", "../half"]);
     assert_eq!(pairs(&overlap(&repo, &[])), [""; 0]);
     repo.agents(&["check", "src/b.rs"]).ok();
+    // As `git worktree add` has it while it checks out.
+    repo.git(&["worktree", "add", "-q", "--no-checkout", "-b", "theirs", "../theirs"]);
+    std::fs::write(repo.common_dir().join("worktrees/theirs/locked"), "initializing\n").unwrap();
+    let answer = overlap(&repo, &[]);
+    assert_eq!(pairs(&answer), ["one checkout:theirs unknown"]);
+    assert!(answer.to_string().contains("git is still making it"), "{answer:#}");
 }
 
 #[test]
