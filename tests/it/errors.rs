@@ -120,6 +120,7 @@ fn sweep(case: &Case, errno: &str, first: usize, step: usize) -> usize {
 
 /// The same for the gits that it starts.
 fn sweep_gits(case: &Case, errno: &str, step: usize) -> usize {
+    let mut wrong = Vec::new();
     let env = Env::new();
     let lab = Lab::of(&env, case);
     let target = lab.target(case.args);
@@ -139,12 +140,18 @@ fn sweep_gits(case: &Case, errno: &str, step: usize) -> usize {
             continue;
         }
         tried += 1;
-        clear_end(&fault.out, point, &what);
-        remove_temporary_objects(&lab.repo);
-        lab.after_kill(&what);
-        (case.again)(&lab, &what);
-        lab.after_repair(&what);
+        let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            clear_end(&fault.out, point, &what);
+            remove_temporary_objects(&lab.repo);
+            lab.after_kill(&what);
+            (case.again)(&lab, &what);
+            lab.after_repair(&what);
+        }));
+        if let Err(e) = seen {
+            wrong.push(format!("{what}: {}\n{}", e.downcast_ref::<String>().map_or("", String::as_str), fault.out));
+        }
     }
+    assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
     tried
 }
 
