@@ -101,9 +101,11 @@ fn sweep(case: &Case, errno: &str, first: usize, step: usize) -> usize {
         // Every one is tried, and all that went wrong is said together.
         let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             clear_end(&fault.out, point, &what);
-            // What is not on the disk was not acknowledged. Private git dirs are expendable.
+            // What is not on the disk was not acknowledged: it is an error, or said of what is done. Private git dirs are
+            // expendable.
             let private = fault.refused.contains("/agents/sterile") || fault.refused.contains("/.git/agents>");
-            let noticed = !point.call.contains("sync") || private || fault.out.status != 0;
+            let said = fault.out.status != 0 || fault.out.stderr.contains("Input/output error");
+            let noticed = !point.call.contains("sync") || private || said;
             assert!(noticed || errno != "EIO", "{what}: not noticed: {}", fault.refused);
             remove_temporary_objects(&lab.repo);
             lab.after_kill(&what);
