@@ -787,3 +787,23 @@ fn a_base_that_is_checked_out_twice_looked_taken_back_in_one_of_them() {
     repo.git(&["-C", second.to_str().unwrap(), "switch", "--quiet", "--detach"]);
     repo.agents(&["land", "k"]).ok();
 }
+
+#[test]
+fn a_merge_that_git_gave_up_staged_what_was_not_committed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    two_sides(&repo);
+    repo.write("README.md", "not committed\n");
+    let before = repo.git(&["status", "--porcelain"]);
+    let in_the_way = repo.join(".git/AUTO_MERGE");
+    for style in ["--squash", "--merge"] {
+        let _ = std::fs::remove_file(&in_the_way);
+        std::fs::create_dir_all(in_the_way.join("x")).unwrap();
+        std::fs::write(in_the_way.join("x/y"), "").unwrap();
+        let out = repo.agents(&["land", style, "k"]).code(128);
+        assert!(out.stderr.contains("AUTO_MERGE"), "{out}");
+        std::fs::remove_dir_all(&in_the_way).unwrap();
+        assert_eq!(repo.git(&["status", "--porcelain"]), before, "{out}");
+    }
+    repo.agents(&["land", "k"]).ok();
+}
