@@ -136,6 +136,11 @@ pub enum Outcome {
     },
 }
 
+/// A removal whose last steps are left to the next command, `why`, in words.
+pub fn not_noted(why: &str) -> String {
+    format!("not all of it is noted yet: {why}; the next command goes on with it")
+}
+
 /// What a removal did with the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tree {

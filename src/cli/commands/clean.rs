@@ -6,7 +6,7 @@ use crate::cli::error::{CliError, code};
 use crate::model::text::safe_line;
 use crate::model::units::{format_duration, format_size};
 use crate::ops::clean::{self, Cleaned, How};
-use crate::ops::expire;
+use crate::ops::{expire, remove};
 use crate::runtime::clock;
 
 /// Remove what has landed and has nothing left over; say why the rest stays
@@ -56,6 +56,11 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         return Ok(code::DONE);
     }
     s.ui.page(&text(&answer, args))?;
+    for r in &answer.removed {
+        if let Some(why) = &r.pending {
+            s.ui.warn(&format!("'{}': {}", r.name, remove::not_noted(why)));
+        }
+    }
     if let Some(hint) = &answer.hint {
         s.ui.hint(hint);
     }
