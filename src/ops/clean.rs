@@ -67,6 +67,13 @@ pub struct Removed {
     pub pending: Option<String>,
 }
 
+impl Removed {
+    /// What is to be said where its last steps are left to the next command.
+    pub fn warning(&self) -> Option<String> {
+        self.pending.as_ref().map(|why| format!("'{}': {}", self.name, remove::not_noted(why)))
+    }
+}
+
 /// One that stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Kept {

@@ -173,6 +173,9 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
         // What a killed git of a run that is over left there is nobody's.
         unfinished::heal_after_run(ctx, &a.reg, record.ended.as_deref())?;
     }
+    if let (false, Some(entry)) = (options.dry_run, &a.entry) {
+        worktree::stop_monitor(ctx.repo(), entry);
+    }
     let facts = match options.unasked {
         true => safe::facts_unasked(ctx, &inv, a, &options.throw_away, None)?,
         false => safe::facts(ctx, &inv, a, &options.throw_away)?,

@@ -103,7 +103,7 @@ fn sweep(case: &Case, errno: &str, first: usize, step: usize) -> usize {
             clear_end(&fault.out, point, &what);
             // What is not on the disk was not acknowledged: it is an error, or said of what is done. Private git dirs are
             // expendable.
-            let private = fault.refused.contains("/agents/sterile") || fault.refused.contains("/.git/agents>");
+            let private = ["/agents/sterile", "/.git/agents>", "</dev/shm/"].iter().any(|p| fault.refused.contains(p));
             let words = [&fault.out.stdout, &fault.out.stderr];
             let said = fault.out.status != 0 || words.iter().any(|w| w.contains("Input/output error"));
             let noticed = !point.call.contains("sync") || private || said;
@@ -139,7 +139,8 @@ fn sweep_gits(case: &Case, errno: &str, step: usize) -> usize {
         lab.reset();
         let what = format!("{}, {errno} in its git {} at {point}", case.name, j + 1);
         let fault = target.fail_child_at(j + 1, point, errno);
-        if !fault.hit {
+        // Into a pipe no write fails like that, and git does not look.
+        if !fault.hit || fault.refused.contains("write(1,") {
             continue;
         }
         tried += 1;
@@ -176,7 +177,7 @@ fn a_disk_error_in_the_middle_of_restore_lost_what_it_gave_back() {
 #[test]
 fn a_full_disk_in_the_middle_of_sync_lost_the_work_it_carried() {
     assert!(sweep(&SYNCS[1], "ENOSPC", 11, 397) > 0);
-    assert!(sweep_gits(&SYNCS[1], "ENOSPC", 1301) > 0);
+    assert!(sweep_gits(&SYNCS[1], "ENOSPC", 71) > 0);
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn a_file_that_may_not_be_written_left_a_sync_half() {
 #[test]
 fn a_full_disk_in_the_middle_of_land_left_half_a_merge() {
     assert!(sweep(crate::land_kill::case("land"), "ENOSPC", 7, 397) > 0);
-    assert!(sweep_gits(crate::land_kill::case("land"), "ENOSPC", 1301) > 0);
+    assert!(sweep_gits(crate::land_kill::case("land"), "ENOSPC", 71) > 0);
 }
 
 #[test]

@@ -125,6 +125,8 @@ pub(super) fn run(ctx: &Context, a: &Agent, was: &Registration, plan: Plan, opti
     let held = ctx.state.lock()?;
     settle(ctx, &held, &reg, &step, &side, &plan.picked)?;
     match (side, done) {
+        // It is rebased, and nobody knows whether that is on the disk.
+        (Side::New(_), Err(e @ Error::Git(git::Error::Files(_)))) => Err(e),
         (Side::New(to), _) => {
             let base = base_back(was, &a.reg.base, &plan.entry).map(|b| format!(" && {b}")).unwrap_or_default();
             let undo = undo(ctx, &plan.entry, &step)? + &base;
