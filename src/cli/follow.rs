@@ -158,11 +158,11 @@ fn finish(s: &Session, seen: &[Seen], options: &Options, left: Option<usize>) ->
 
 /// Takes in what is new about one agent; whether anything is.
 fn look(s: &Session, ctx: &Context, a: &mut Seen, options: &Options) -> Result<bool, CliError> {
-    let mut record = stand(&a.run, None, true)?;
+    let mut record = stand(&a.run, || None, true)?;
     if record.as_ref().is_none_or(|r| r.state == RunState::Dead) && !a.run.dir.exists() {
         // The run folder is gone: the journal tells.
         let journal = ctx.state.journal_of(&a.id)?;
-        record = stand(&a.run, Some(&journal), true)?;
+        record = stand(&a.run, || Some(&journal), true)?;
     }
     let mut news = Vec::new();
     a.events

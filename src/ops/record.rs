@@ -324,7 +324,11 @@ pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
 
 /// Where the run of an agent stands, from lock, records and journal, in that order of truth. `None` where no assistant
 /// was ever started. `expected`: a task with an assistant was handed to a supervisor.
-pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<Option<Record>, files::Error> {
+pub fn stand<'j>(
+    run: &RunDir,
+    journal: impl FnOnce() -> Option<&'j Journal>,
+    expected: bool,
+) -> Result<Option<Record>, files::Error> {
     if run.is_alive()? {
         return Ok(Some(
             run.live().filter(|r| r.state.is_live()).unwrap_or_else(|| Record::new(RunState::Preparing, 0)),
@@ -351,7 +355,7 @@ pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<
         None => {}
     }
     // The run folder is gone: the journal tells what became of it.
-    let last = journal.and_then(|j| j.events.iter().rev().find(|e| matches!(e.kind, Kind::Attempt | Kind::Exited)));
+    let last = journal().and_then(|j| j.events.iter().rev().find(|e| matches!(e.kind, Kind::Attempt | Kind::Exited)));
     Ok(match last {
         Some(e) if e.kind == Kind::Exited => from_event(e),
         Some(e) => {
@@ -384,12 +388,12 @@ pub fn is_creation(live: &Record, expected: bool) -> bool {
 }
 
 fn number(e: &Event, key: &str) -> Option<u32> {
-    e.more.get(key)?.as_u64()?.try_into().ok()
+    e.more().get(key)?.as_u64()?.try_into().ok()
 }
 
 /// The record an `exited` event holds.
 pub fn from_event(e: &Event) -> Option<Record> {
-    serde_json::from_value(e.more.get("record")?.clone()).ok()
+    serde_json::from_value(e.more().get("record")?.clone()).ok()
 }
 
 /// The `exited` event for `r`: the same id whoever notices.

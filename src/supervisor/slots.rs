@@ -112,7 +112,7 @@ fn parent(agent: &Agent, id: &AgentId) -> Result<(String, Option<RunState>)> {
     let (registrations, _) = agent.ctx.state.registrations()?;
     let name = registrations.iter().find(|r| r.id == *id).map(|r| r.name.0.clone());
     let journal = agent.ctx.state.journal_of(id)?;
-    let state = stand(&run, Some(&journal), true)?.map(|r| r.state);
+    let state = stand(&run, || Some(&journal), true)?.map(|r| r.state);
     Ok((name.unwrap_or_else(|| id.short().to_owned()), state))
 }
 

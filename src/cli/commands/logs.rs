@@ -182,12 +182,12 @@ fn missing(s: &Session, inv: &Inventory, a: &Agent, file: &str) {
 
 /// Whether an attempt had an assistant of ours: a person who sits in its place leaves no log.
 fn writes_logs(attempt: &Event) -> bool {
-    attempt.more.get("attached").and_then(serde_json::Value::as_bool) != Some(true)
+    attempt.more().get("attached").and_then(serde_json::Value::as_bool) != Some(true)
 }
 
 /// What the journal says, as a line of a log.
 fn noted(e: &Event) -> Option<Logged> {
-    let number = |key: &str| e.more.get(key).and_then(serde_json::Value::as_u64);
+    let number = |key: &str| e.more().get(key).and_then(serde_json::Value::as_u64);
     let text = match &e.kind {
         Kind::Attempt => format!("attempt {} began", number("attempt").unwrap_or(1)),
         Kind::Commit => format!("commit {}", e.text("commit").map_or("", |c| c.get(..12).unwrap_or(c))),
@@ -197,7 +197,7 @@ fn noted(e: &Event) -> Option<Logged> {
             format!("{}{why}", record.state)
         }
         Kind::Renamed => format!("renamed to '{}'", e.text("to").map(crate::model::task::short_ref)?),
-        other => other.word().into_owned(),
+        other => other.word().to_owned(),
     };
     let attempt = number("attempt").and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     Some(Logged { at: e.at.clone(), attempt, activity: Activity::Progress { text } })
