@@ -251,13 +251,23 @@ fn what_cannot_be_read_was_called_free() {
         file.set_len((16 << 20) + 1).unwrap();
     }
     std::fs::remove_file(repo.worktree("three").join(".git")).unwrap();
+    // Where git itself is asked, it is no less large.
+    repo.worktree("two").git(&["sparse-checkout", "set", "--sparse-index", "src"]);
     let answer = overlap(&repo, &[]);
     let all = pairs(&answer);
     assert!(all.contains(&"one two unknown".to_owned()), "{answer:#}");
     let three = answer["agents"].as_array().unwrap().iter().find(|a| a["name"] == "three").unwrap();
     assert!(three["unknown"].is_string(), "{answer:#}");
+    // Nor is it known what comes of landing them: the second after the first, and what nobody can read.
+    let order = overlap(&repo, &["--order"])["order"].clone();
+    let order = order.as_array().unwrap().iter().map(|s| (s["name"].as_str().unwrap(), s["unknown"].is_string()));
+    assert_eq!(order.collect::<Vec<_>>(), [("one", false), ("two", true), ("three", true)]);
     repo.agents(&["overlap", "one", "two", "--fail-on", "conflict"]).code(1);
     assert_eq!(repo.status_of("two")["overlap"], json!({ "level": null, "with": [], "unknown": ["one", "three"] }));
+    // What is damaged has its name.
+    std::fs::write(repo.common_dir().join("worktrees/one/index"), "junk").unwrap();
+    let why = overlap(&repo, &[])["agents"][0]["unknown"].clone();
+    assert!(why.as_str().unwrap().contains("/worktrees/one/index: index file smaller than expected"), "{why}");
 }
 
 #[test]
@@ -355,6 +365,27 @@ fn one_save_is_told_once_when_it_comes_and_when_it_goes() {
     assert!(names.contains(&("gone", "one")) && names.contains(&("gone", "two")), "{gone:#?}");
     watch.signal(nix::sys::signal::Signal::SIGTERM);
     watch.finish(&env).code(143);
+}
+
+#[test]
+fn a_look_that_was_ended_left_its_store_in_memory() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    let memory = std::path::Path::new("/dev/shm");
+    let runtime = tempfile::tempdir_in(if memory.is_dir() { memory } else { env.root() }).unwrap();
+    for args in [["overlap", "--watch"], ["status", "--watch"]] {
+        let mut command = env.agents_command(repo.path(), &args);
+        command.env("XDG_RUNTIME_DIR", runtime.path());
+        let watch = Background::start(&env, command);
+        env.until("an answer", || watch.stdout().contains("conflict"));
+        watch.signal(nix::sys::signal::Signal::SIGINT);
+        watch.finish(&env).code(130);
+        let left = [runtime.path().to_owned(), repo.join(".git/agents/sterile")];
+        let left: Vec<_> = left.iter().flat_map(|d| crate::support::wait::files(d, &|_| false)).collect();
+        assert_eq!(left, [std::path::PathBuf::new(); 0], "{args:?}");
+    }
 }
 
 #[test]

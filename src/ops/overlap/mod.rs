@@ -238,6 +238,11 @@ impl<'c> Round<'c> {
         self.store.lend(call)
     }
 
+    /// How many bytes its snapshots have taken, about.
+    pub fn written(&self) -> u64 {
+        self.store.written()
+    }
+
     /// Keeps what has been found so far for the next one who asks; done at the end as well.
     pub fn save(&self) {
         self.cache().write();
