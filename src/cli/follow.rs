@@ -115,7 +115,11 @@ pub fn follow(
             let left = seen.iter().filter(|a| !settled(a)).count();
             return finish(s, &seen, options, Some(left));
         }
-        for w in signals.take() {
+        let woken = signals.take();
+        if woken.contains(&Wake::Child) || changed {
+            crate::ops::start::reap();
+        }
+        for w in woken {
             if let Wake::End(signal) = w {
                 screen.clear();
                 let left = seen.iter().filter(|a| !settled(a)).count();
@@ -158,11 +162,11 @@ fn finish(s: &Session, seen: &[Seen], options: &Options, left: Option<usize>) ->
 
 /// Takes in what is new about one agent; whether anything is.
 fn look(s: &Session, ctx: &Context, a: &mut Seen, options: &Options) -> Result<bool, CliError> {
-    let mut record = stand(&a.run, None, true)?;
+    let mut record = stand(&a.run, || None, true)?;
     if record.as_ref().is_none_or(|r| r.state == RunState::Dead) && !a.run.dir.exists() {
         // The run folder is gone: the journal tells.
         let journal = ctx.state.journal_of(&a.id)?;
-        record = stand(&a.run, Some(&journal), true)?;
+        record = stand(&a.run, || Some(&journal), true)?;
     }
     let mut news = Vec::new();
     a.events

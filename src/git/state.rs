@@ -14,6 +14,7 @@ use crate::runtime::files;
 use crate::runtime::lock::{self, Lock};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The journal's reference: one note an agent, on its task object.
@@ -191,15 +192,11 @@ impl State {
     }
 
     /// The whole journal, by agent; empty where there is none.
-    pub fn journal(&self) -> Result<HashMap<AgentId, Journal>> {
-        let (_, Some(tip)) = self.notes_tip(JOURNAL)? else { return Ok(HashMap::new()) };
-        let mut out = HashMap::new();
-        for (key, blob) in self.notes(&tip)? {
-            if let Ok(Some(bytes)) = self.objects.blob(&blob) {
-                out.insert(AgentId(key), Journal::parse(&bytes));
-            }
-        }
-        Ok(out)
+    pub fn journal(&self) -> Result<Journals> {
+        let (_, tip) = self.notes_tip(JOURNAL)?;
+        let notes = tip.map_or(Ok(BTreeMap::new()), |tip| self.notes(&tip))?;
+        let unread = |(key, blob)| (AgentId(key), (blob, OnceLock::new()));
+        Ok(Journals { objects: self.objects.clone(), notes: notes.into_iter().map(unread).collect() })
     }
 
     /// One agent's journal.
@@ -342,6 +339,21 @@ impl State {
     }
 }
 
+/// The journals of all agents as they were at one moment, each read when it is first asked for.
+#[derive(Debug)]
+pub struct Journals {
+    objects: Objects,
+    notes: HashMap<AgentId, (Oid, OnceLock<Option<Journal>>)>,
+}
+
+impl Journals {
+    /// That of one agent; `None` where there is none, or none that can be read.
+    pub fn get(&self, id: &AgentId) -> Option<&Journal> {
+        let (blob, read) = self.notes.get(id)?;
+        read.get_or_init(|| Some(Journal::parse(&self.objects.blob(blob).ok()??))).as_ref()
+    }
+}
+
 type Edit<'a> = dyn Fn(&[u8]) -> Vec<u8> + 'a;
 
 /// A new event, now, with a random id.
@@ -355,5 +367,5 @@ pub fn event_with_id(agent: &AgentId, kind: crate::model::event::Kind, id: Strin
         serde_json::Value::Object(m) => m,
         _ => serde_json::Map::new(),
     };
-    Event { at: crate::runtime::clock::now(), id, agent: agent.clone(), kind, more }
+    Event::new(crate::runtime::clock::now(), id, agent.clone(), kind, more)
 }

@@ -137,6 +137,9 @@ fn edits(
     let mut to_convert: Vec<&RelPath> = Vec::new();
     let changed = seen.changes.modified.iter().chain(&seen.changes.untracked);
     let paths: BTreeSet<&RelPath> = changed.chain(&seen.touched).chain(&seen.doubted).collect();
+    if paths.is_empty() {
+        return Ok(Some(edits));
+    }
     let settings = store.repo().settings()?;
     let converts = seen.converts
         || settings.iter().any(|(_, k, v)| k == "core.autocrlf" && v != "false")

@@ -78,18 +78,18 @@ pub struct History {
 /// All of them, newest first.
 pub fn history(ctx: &Context) -> Result<History> {
     let tasks = ctx.state.tasks()?;
-    let mut journals = ctx.state.journal()?;
+    let (journals, nothing) = (ctx.state.journal()?, Journal::default());
     let registered: HashMap<AgentId, (Name, String)> =
         ctx.state.registrations()?.0.into_iter().map(|r| (r.id, (r.name, r.branch))).collect();
     let branches = refs::list(ctx.repo(), &["refs/heads/", "refs/remotes/"])?;
     let mut agents = Vec::with_capacity(tasks.len());
     for (id, task) in tasks {
-        let journal = journals.remove(&id).unwrap_or_default();
+        let journal = journals.get(&id).unwrap_or(&nothing);
         let here = registered.get(&id);
-        let mut a = told(id, &task, &journal);
+        let mut a = told(id, &task, journal);
         if let Some((name, branch)) = here {
             let run = RunDir::of(&ctx.state, &a.id);
-            let now = stand(&run, Some(&journal), task.assistant.is_some())?;
+            let now = stand(&run, || Some(journal), task.assistant.is_some())?;
             a.became = Became::Here;
             a.removed = None;
             a.name = name.clone();

@@ -6,7 +6,7 @@ use super::landed::{self, Bases, Landing};
 use super::overlap::summary::{self, Summary};
 use super::record::{Record, RunDir, is_creation, stand};
 use super::{Context, Result, create};
-use crate::git::state::Registration;
+use crate::git::state::{Journals, Registration};
 use crate::git::status::{self, Place};
 use crate::git::{refs, worktree};
 use crate::model::agent::{BranchState, Oid, Origin, RunState, Zombie};
@@ -64,7 +64,7 @@ pub struct Inventory {
     /// All worktree entries.
     pub worktrees: Vec<worktree::Entry>,
     /// The journal.
-    pub journal: HashMap<crate::model::agent::AgentId, Journal>,
+    pub journal: Journals,
 }
 
 impl Inventory {
@@ -79,32 +79,23 @@ impl Inventory {
         let refs = refs.map_err(|_| super::Error::refused("reading references failed", "try again"))??;
         let (worktrees, journal) = rest?;
         let by_id: HashMap<&str, &worktree::Entry> = worktrees.iter().map(|e| (e.id.as_str(), e)).collect();
-        let mut agents = Vec::new();
-        for reg in &registrations {
+        let found = in_parallel(&registrations, |reg| {
             let named = reg.worktree.as_deref().and_then(|id| by_id.get(id));
-            if named.is_some_and(|e| !identity::has_token(e, reg))
-                && identity::owner_of_named(ctx, reg, &registrations).is_some()
-            {
+            let entry = named.filter(|e| identity::has_token(e, reg)).map(|e| (*e).clone());
+            if named.is_some() && entry.is_none() && identity::owner_of_named(ctx, reg, &registrations).is_some() {
                 // Nothing that is said of it may touch another one's worktree.
-                damaged.push(reg.name.0.clone());
-                continue;
+                return Ok(None);
             }
             let reg = reg.clone();
             let (task, damaged) = match ctx.state.task(&reg.id) {
                 Ok(t) => (t, None),
                 Err(e) => (stand_in(&reg), Some(e.to_string())),
             };
-            let entry = reg
-                .worktree
-                .as_deref()
-                .and_then(|id| by_id.get(id))
-                .filter(|e| identity::has_token(e, &reg))
-                .map(|e| (*e).clone());
             let run = RunDir::of(&ctx.state, &reg.id);
             // Its lock is held by a sync then, which is no run.
             let record = match super::sync::is_under_way(&reg) {
                 true => run.exit(),
-                false => stand(&run, journal.get(&reg.id), task.assistant.is_some())?,
+                false => stand(&run, || journal.get(&reg.id), task.assistant.is_some())?,
             };
             // `branch -m`: what the registered worktree has checked out counts when the recorded name is gone.
             let mut branch = reg.branch.clone();
@@ -114,8 +105,11 @@ impl Inventory {
                 branch.clone_from(b);
             }
             let tip = refs.get(&branch).cloned();
-            agents.push(Agent { reg: Registration { branch, ..reg }, task, damaged, entry, record, run, tip });
-        }
+            Ok(Some(Agent { reg: Registration { branch, ..reg }, task, damaged, entry, record, run, tip }))
+        })?;
+        let others = registrations.iter().zip(&found).filter(|(_, a)| a.is_none()).map(|(r, _)| r.name.0.clone());
+        damaged.extend(others);
+        let mut agents: Vec<Agent> = found.into_iter().flatten().collect();
         // A batch in the order of its list; everything else as it was registered.
         agents.sort_by_key(|a| (a.task.batch.is_some(), a.task.batch, a.task.number));
         Ok(Inventory { agents, damaged, refs, worktrees, journal })
@@ -337,7 +331,7 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
             ));
         }
     }
-    let stale = super::moved::stale(ctx, a);
+    let stale = link.as_ref().filter(|l| **l != worktree::Link::Good).and_then(|_| super::moved::stale(ctx, a));
     match (&a.entry, &link) {
         (Some(_), _) if stale.is_some() => {
             let tree = stale.unwrap_or_default();

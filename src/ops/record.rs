@@ -5,6 +5,7 @@
 use crate::git::state::State;
 use crate::model::agent::{AgentId, RunState};
 use crate::model::event::{Event, Journal, Kind};
+use crate::model::text::shown_path;
 use crate::place::job::LeftOver;
 use crate::runtime::files;
 use crate::runtime::lock::Lock;
@@ -324,7 +325,11 @@ pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
 
 /// Where the run of an agent stands, from lock, records and journal, in that order of truth. `None` where no assistant
 /// was ever started. `expected`: a task with an assistant was handed to a supervisor.
-pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<Option<Record>, files::Error> {
+pub fn stand<'j>(
+    run: &RunDir,
+    journal: impl FnOnce() -> Option<&'j Journal>,
+    expected: bool,
+) -> Result<Option<Record>, files::Error> {
     if run.is_alive()? {
         return Ok(Some(
             run.live().filter(|r| r.state.is_live()).unwrap_or_else(|| Record::new(RunState::Preparing, 0)),
@@ -336,7 +341,7 @@ pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<
     let gone = |mut r: Record| {
         let rebooted = r.boot != process::boot_id();
         r.reason = Some(match (r.state, run.copied_from()) {
-            (_, Some(original)) => format!("this repository is a copy; it runs in '{}'", original.display()),
+            (_, Some(original)) => format!("this repository is a copy; it runs in '{}'", shown_path(&original)),
             _ if rebooted => "the machine was restarted".to_owned(),
             (RunState::Attached, _) => "the session of the person in its place was killed".to_owned(),
             _ => "its supervisor was killed".to_owned(),
@@ -351,7 +356,7 @@ pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<
         None => {}
     }
     // The run folder is gone: the journal tells what became of it.
-    let last = journal.and_then(|j| j.events.iter().rev().find(|e| matches!(e.kind, Kind::Attempt | Kind::Exited)));
+    let last = journal().and_then(|j| j.events.iter().rev().find(|e| matches!(e.kind, Kind::Attempt | Kind::Exited)));
     Ok(match last {
         Some(e) if e.kind == Kind::Exited => from_event(e),
         Some(e) => {
@@ -360,7 +365,7 @@ pub fn stand(run: &RunDir, journal: Option<&Journal>, expected: bool) -> Result<
             r.started = Some(e.at.clone());
             r.reason = Some(match run.dir.is_dir() {
                 true => "its supervisor is gone, and so is the record of what it did".into(),
-                false => format!("the folder of its run, '{}', was deleted; {LOOK}", run.dir.display()),
+                false => format!("the folder of its run, '{}', was deleted; {LOOK}", shown_path(&run.dir)),
             });
             Some(r)
         }
@@ -384,12 +389,12 @@ pub fn is_creation(live: &Record, expected: bool) -> bool {
 }
 
 fn number(e: &Event, key: &str) -> Option<u32> {
-    e.more.get(key)?.as_u64()?.try_into().ok()
+    e.more().get(key)?.as_u64()?.try_into().ok()
 }
 
 /// The record an `exited` event holds.
 pub fn from_event(e: &Event) -> Option<Record> {
-    serde_json::from_value(e.more.get("record")?.clone()).ok()
+    serde_json::from_value(e.more().get("record")?.clone()).ok()
 }
 
 /// The `exited` event for `r`: the same id whoever notices.

@@ -13,6 +13,7 @@ use crate::git::state::{Held, Registration, event};
 use crate::git::{capture, locks, refs, worktree};
 use crate::model::agent::{AgentId, Oid};
 use crate::model::event::Kind;
+use crate::model::text::shown_path;
 use crate::place::files::RelPath as AnyPath;
 use crate::runtime::{clock, files, lock::Lock};
 use serde::{Deserialize, Serialize};
@@ -136,6 +137,11 @@ pub enum Outcome {
     },
 }
 
+/// A removal whose last steps are left to the next command, `why`, in words.
+pub fn not_noted(why: &str) -> String {
+    format!("not all of it is noted yet: {why}; the next command goes on with it")
+}
+
 /// What a removal did with the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tree {
@@ -167,6 +173,9 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     if let (false, Some(record), Ok(Some(_lock))) = (options.dry_run, &a.record, keep_from_starting(a)?) {
         // What a killed git of a run that is over left there is nobody's.
         unfinished::heal_after_run(ctx, &a.reg, record.ended.as_deref())?;
+    }
+    if let (false, Some(entry)) = (options.dry_run, &a.entry) {
+        worktree::stop_monitor(ctx.repo(), entry);
     }
     let facts = match options.unasked {
         true => safe::facts_unasked(ctx, &inv, a, &options.throw_away, None)?,
@@ -450,7 +459,7 @@ pub(super) fn finish(
     {
         let entry = record.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten();
         if !entry.is_some_and(|e| e.path == **path && e.link() == worktree::Link::Good) {
-            let what = format!("'{}' was replaced while it was being removed", path.display());
+            let what = format!("'{}' was replaced while it was being removed", shown_path(path));
             return Err(Error::refused(what, "nothing was moved; see 'git worktree list'"));
         }
         files::rename_new(path, &tree)?;
@@ -510,7 +519,7 @@ fn tree_place(dir: &Path, path: &Path, label: &str) -> Result<PathBuf> {
     }
     if dev(parent)? != dev(path)? {
         return Err(Error::refused(
-            format!("'{}' is a mount point; it cannot be moved", path.display()),
+            format!("'{}' is a mount point; it cannot be moved", shown_path(path)),
             "unmount it first",
         ));
     }
@@ -547,7 +556,7 @@ fn entry(ctx: &Context, dir: &Path) -> Option<Entry> {
         Ok(None) => "it is missing".to_owned(),
         Err(e) => e.to_string(),
     };
-    Some(super::trash::rebuilt(ctx, dir, format!("'{}': {why}", file.display())))
+    Some(super::trash::rebuilt(ctx, dir, format!("'{}': {why}", shown_path(&file))))
 }
 
 fn is_empty(dir: &Path) -> bool {

@@ -58,7 +58,7 @@ pub fn repair(ctx: &Context, held: &Held) -> Result<Stuck> {
             missing.push(to_event(&r.id, &exit, json!({})));
         }
         // Registered, but the journal is gone or never heard of it.
-        if !journal.contains_key(&r.id) {
+        if journal.get(&r.id).is_none() {
             missing.push(event(
                 &r.id,
                 Kind::Created,

@@ -5,12 +5,11 @@
 use super::inventory::{Agent, Inventory};
 use super::landed::{self, Landing};
 use super::{Context, Result, moved};
-use crate::git::command::Call;
 use crate::git::status::{self, Place};
 use crate::git::{capture, endings, locks, sterile, worktree};
 use crate::model::agent::{Oid, Origin, Zombie};
 use crate::model::event::Kind;
-use crate::model::text::shell_word;
+use crate::model::text::{shell_word, shown_path};
 use crate::model::units::{count, format_duration};
 use crate::runtime::{clock, files, process};
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -213,7 +212,9 @@ pub fn kept(f: &Facts, min_age: Option<u64>) -> Vec<String> {
     }));
     keep(f.broken_link.as_ref().map(|why| format!("its directory {why}")));
     keep(
-        f.stands.as_ref().map(|p| format!("git's entry of its worktree is gone, its files stand at '{}'", p.display())),
+        f.stands
+            .as_ref()
+            .map(|p| format!("git's entry of its worktree is gone, its files stand at '{}'", shown_path(p))),
     );
     keep((f.missing && f.stands.is_none()).then(|| "its directory is missing".to_owned()));
     keep(f.contains.as_ref().map(|what| format!("{what} is below its directory")));
@@ -302,7 +303,7 @@ fn gather(
         }
     }
     if let Some(now) = moved::stale(ctx, a) {
-        f.broken_link = Some(format!("was moved, or its repository was: it is at '{}'", now.display()));
+        f.broken_link = Some(format!("was moved, or its repository was: it is at '{}'", shown_path(&now)));
         f.mend = Some(moved::command(ctx, &[now]));
     }
     if let Some(reason) = &entry.locked {
@@ -314,7 +315,7 @@ fn gather(
     }
     f.git_lock = locks::standing(&entry.admin).first().map(|lock| {
         let age = lock.metadata().ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok());
-        format!("'{}' stands ({} s old)", lock.display(), age.map_or(0, |a| a.as_secs()))
+        format!("'{}' stands ({} s old)", shown_path(lock), age.map_or(0, |a| a.as_secs()))
     });
     f.operation = entry.operation();
     if let worktree::Head::Branch(b) = &entry.head
@@ -402,12 +403,12 @@ pub(super) fn nested(top: &Path) -> Option<String> {
     let mut todo = vec![top.to_owned()];
     while let Some(dir) = todo.pop() {
         let Ok(entries) = std::fs::read_dir(&dir) else {
-            return Some(format!("'{}', which cannot be read,", dir.display()));
+            return Some(format!("'{}', which cannot be read,", shown_path(&dir)));
         };
         let names: Vec<_> = entries.filter_map(std::result::Result::ok).collect();
         let has = |name: &str| names.iter().any(|e| e.file_name() == name);
         if (dir != top && has(".git")) || (has("HEAD") && has("objects") && has("refs")) {
-            return Some(format!("the repository '{}'", dir.display()));
+            return Some(format!("the repository '{}'", shown_path(&dir)));
         }
         todo.extend(names.iter().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(std::fs::DirEntry::path));
     }
@@ -429,7 +430,7 @@ fn contains(ctx: &Context, inv: &Inventory, entry: &worktree::Entry) -> Option<S
     let others = inv.worktrees.iter().filter(|e| e.id != entry.id).map(|e| ("the worktree", e.path.clone()));
     let mounts = files::mounts().into_iter().map(|p| ("the mounted file system", p));
     let (kind, path) = others.chain(mounts).find(|(_, p)| below(p))?;
-    Some(format!("{kind} '{}'", path.display()))
+    Some(format!("{kind} '{}'", shown_path(&path)))
 }
 
 /// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours
@@ -512,21 +513,35 @@ pub fn has_own_commit(ctx: &Context, inv: &Inventory, a: &Agent) -> bool {
     if inv.journal.get(&a.reg.id).is_some_and(|j| j.last(&Kind::Commit).is_some()) || a.reg.ahead.is_some() {
         return true;
     }
+    !logged(ctx, a).is_empty()
+}
+
+/// The commits that were made on the branch, as far as journal and reflogs know them; see [`has_own_commit`].
+pub fn made_on(ctx: &Context, inv: &Inventory, a: &Agent) -> Vec<Oid> {
+    let noted = inv.journal.get(&a.reg.id).into_iter().flat_map(|j| j.all(&Kind::Commit));
+    noted.filter_map(|e| Oid::parse(e.text("commit")?)).chain(logged(ctx, a)).collect()
+}
+
+/// Of those the ones in reflogs.
+fn logged(ctx: &Context, a: &Agent) -> Vec<Oid> {
+    let mut entries: Vec<(String, String)> = Vec::new();
     if ctx.repo().reftable {
-        let said = |call: Call| call.text().unwrap_or_default();
-        let log = |name: &str| ["log", "-g", "--format=%gs", name, "--"].map(str::to_owned);
-        let mut lines = said(ctx.repo().call(log(&a.reg.branch)));
-        if let Some(e) = &a.entry {
-            lines = format!("{lines}\n{}", said(ctx.repo().call_in(&e.path, &e.admin, log("HEAD"))));
+        let log = |name: &str| ["log", "-g", "--format=%H%x09%gs", name, "--"].map(str::to_owned);
+        let mut calls = vec![ctx.repo().call(log(&a.reg.branch))];
+        calls.extend(a.entry.as_ref().map(|e| ctx.repo().call_in(&e.path, &e.admin, log("HEAD"))));
+        for text in calls.into_iter().filter_map(|c| c.text().ok()) {
+            entries.extend(text.lines().filter_map(|l| l.split_once('\t')).map(|(id, w)| (id.into(), w.into())));
         }
-        return lines.lines().any(is_own_entry);
+    } else {
+        let mut logs = vec![ctx.repo().common_dir.join("logs").join(&a.reg.branch)];
+        logs.extend(a.entry.as_ref().map(|e| e.admin.join("logs/HEAD")));
+        for bytes in logs.iter().filter_map(|p| std::fs::read(p).ok()) {
+            let text = String::from_utf8_lossy(&bytes);
+            let entry = |(who, what): (&str, &str)| Some((who.split(' ').nth(1)?.to_owned(), what.to_owned()));
+            entries.extend(text.lines().filter_map(|l| l.split_once('\t')).filter_map(entry));
+        }
     }
-    let mut logs = vec![ctx.repo().common_dir.join("logs").join(&a.reg.branch)];
-    logs.extend(a.entry.as_ref().map(|e| e.admin.join("logs/HEAD")));
-    logs.iter().any(|p| {
-        let text = std::fs::read(p).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
-        text.lines().filter_map(|l| l.split_once('\t')).any(|(_, what)| is_own_entry(what))
-    })
+    entries.iter().filter(|(_, what)| is_own_entry(what)).filter_map(|(id, _)| Oid::parse(id)).collect()
 }
 
 fn is_own_entry(what: &str) -> bool {

@@ -343,9 +343,13 @@ fn above(top: &Path) -> Option<PathBuf> {
 }
 
 fn why(e: &notify::Error) -> String {
-    match e.kind {
+    match &e.kind {
         notify::ErrorKind::MaxFilesWatch => {
             "the system's limit of file watches is reached (fs.inotify.max_user_watches)".into()
+        }
+        // Of a user's processes, of this one, of the whole system: the system does not say which.
+        notify::ErrorKind::Io(e) if matches!(e.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE)) => {
+            "a limit of the system's is reached (fs.inotify.max_user_instances, or open files: ulimit -n)".into()
         }
         _ => e.to_string(),
     }
@@ -388,6 +392,14 @@ mod tests {
         assert!(none.trees.is_empty() && !none.beside, "{none:?}");
         std::fs::write(top.join("f"), "2").unwrap();
         assert_eq!(w.wait(Some(Duration::from_secs(20))).trees.into_iter().collect::<Vec<_>>(), [top]);
+    }
+
+    #[test]
+    fn a_limit_that_is_reached_is_named_with_its_setting() {
+        let said = |errno: i32| why(&notify::Error::io(std::io::Error::from_raw_os_error(errno)));
+        assert!(said(nix::libc::EMFILE).contains("fs.inotify.max_user_instances"));
+        assert!(why(&notify::Error::new(notify::ErrorKind::MaxFilesWatch)).contains("fs.inotify.max_user_watches"));
+        assert!(said(nix::libc::EACCES).contains("denied"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Directories of ours are 0700, files 0600, owned by us, never reached through a link.
 
 use super::process;
+use crate::model::text::shown_path;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system said no.
-    #[error("could not {what} '{}'", path.display())]
+    #[error("could not {what} '{}'", shown_path(path))]
     Io {
         /// The verb: "write", "open", …
         what: &'static str,
@@ -25,7 +26,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Not ours to trust.
-    #[error("'{}' {why}", path.display())]
+    #[error("'{}' {why}", shown_path(path))]
     Untrusted {
         /// Its path.
         path: PathBuf,
@@ -178,7 +179,17 @@ pub fn free_space(path: &Path) -> Option<u64> {
         dir = dir.parent()?;
     }
     let v = nix::sys::statvfs::statvfs(dir).ok()?;
-    Some(v.blocks_available().saturating_mul(v.fragment_size()))
+    #[cfg(target_os = "linux")]
+    let blocks = v.blocks_available();
+    #[cfg(not(target_os = "linux"))]
+    let blocks = u64::from(v.blocks_available());
+    Some(blocks.saturating_mul(v.fragment_size()))
+}
+
+/// The same file by the plain way: no link and no `..` in what leads to it; as it is where that cannot be told.
+pub fn plain(path: &Path) -> PathBuf {
+    let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+    dir.zip(path.file_name()).map_or_else(|| path.to_owned(), |(dir, name)| dir.join(name))
 }
 
 /// A new name in the same directory that nobody else uses, and that tells who does.
@@ -253,8 +264,9 @@ pub fn sync_all_beside(dir: &Path) -> Result<(), Error> {
     nix::unistd::syncfs(&f).map_err(|e| because("sync", dir)(e.into()))?;
     #[cfg(not(target_os = "linux"))]
     {
-        drop(f);
+        // It only begins to write; the second one waits for the disk, and for what came before.
         nix::unistd::sync();
+        f.sync_all().map_err(because("sync", dir))?;
     }
     Ok(())
 }
@@ -352,7 +364,8 @@ fn device(st: &nix::sys::stat::FileStat) -> u64 {
 
 #[cfg(not(target_os = "linux"))]
 fn device(st: &nix::sys::stat::FileStat) -> u64 {
-    st.st_dev.unsigned_abs().into()
+    // As the standard library has it.
+    i64::from(st.st_dev).cast_unsigned()
 }
 
 fn remove_at(parent: std::os::fd::BorrowedFd<'_>, name: &std::ffi::OsStr, dev: u64, shown: &Path) -> Result<(), Error> {

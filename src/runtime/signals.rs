@@ -2,7 +2,11 @@
 //!
 //! The signals are blocked in every thread and taken by one thread that waits for them; nothing runs in a handler.
 //! Children inherit that: who starts a program of the user's calls `process::unblock_signals`.
+//!
+//! What a person did not want to end us stays ignored: HUP under nohup, INT and QUIT in the background of a script. Where
+//! such a signal were blocked, Linux would hand it over all the same.
 
+use super::process;
 use nix::sys::signal::{SigSet, Signal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -25,14 +29,24 @@ pub struct Signals {
 
 const CAUGHT: [Signal; 6] =
     [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGQUIT];
+/// Of these, what may have been ignored on purpose.
+const LEFT: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
+
+/// A pipe whose end for reading does not block; no program that is started inherits either.
+pub fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = std::io::pipe()?;
+    nix::fcntl::fcntl(&read, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+    Ok((read.into(), write.into()))
+}
 
 impl Signals {
     /// Starts catching. Once a process, before other threads start.
     pub fn catch() -> std::io::Result<Signals> {
-        let set: SigSet = CAUGHT.into_iter().collect();
+        let caught = |s: &Signal| !(LEFT.contains(s) && process::is_ignored(*s));
+        let set: SigSet = CAUGHT.into_iter().filter(caught).collect();
         set.thread_block()?;
-        let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-        nix::fcntl::fcntl(&read, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+        crate::runtime::process::keep_child_signals();
+        let (read, write) = pipe()?;
         std::thread::Builder::new().stack_size(64 << 10).name("signals".into()).spawn(move || {
             while let Ok(signal) = set.wait() {
                 // The pipe can only be closed when the process ends.
@@ -46,8 +60,7 @@ impl Signals {
 
     /// Catches nothing: for a foreground process that leaves signals to the terminal, and as a stand-in.
     pub fn none() -> Signals {
-        let (read, _) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC | nix::fcntl::OFlag::O_NONBLOCK)
-            .expect("a pipe can be made at the start of a command");
+        let (read, _) = pipe().expect("a pipe can be made at the start of a command");
         Signals { pipe: read }
     }
 

@@ -12,6 +12,7 @@ use crate::model::text::safe_path;
 use crate::ops::inventory::in_parallel;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Counts up when the answers mean something else.
@@ -27,90 +28,76 @@ type Programs = Result<BTreeMap<Vec<u8>, String>, String>;
 
 /// One pair on its way.
 #[derive(Debug)]
-struct Task {
+pub(super) struct Task {
     /// Position in what was asked for.
     at: usize,
     /// The sides, the one with the smaller tree first: so the answer is the same both ways round.
-    x: usize,
-    y: usize,
-    bases: Vec<Oid>,
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) bases: Vec<Oid>,
     key: Option<String>,
 }
 
 /// What a candidate changes on both sides.
-struct Candidate<'t> {
-    task: &'t Task,
-    x: Arc<ChangeSet>,
-    y: Arc<ChangeSet>,
+pub(super) struct Candidate<'t> {
+    pub(super) task: &'t Task,
+    pub(super) x: Arc<ChangeSet>,
+    pub(super) y: Arc<ChangeSet>,
     touch: Option<Touch>,
     twins: Twins,
 }
 
+/// What git's merge stops on; nothing where it combines. An error says why nobody knows.
+pub(super) type Verdict = Result<BTreeMap<Vec<u8>, Kind>, String>;
+
 impl Round<'_> {
-    /// The pairs, in their order.
+    /// The pairs that there is something to say of, in their order; the others are free.
     pub(super) fn judge(&self, base: &Oid, sides: &[Side], pairs: &[(usize, usize)]) -> Vec<Pair> {
-        let trees: Vec<Result<(Oid, Oid), String>> = sides.iter().map(|s| self.tree_of(s)).collect();
-        let mut out: Vec<Option<Pair>> = vec![None; pairs.len()];
-        let mut set = |at: usize, found: Found| out[at] = Some(found.pair(pairs[at]));
+        let trees = self.trees_of(sides);
         let attributes = self.attributes(base);
-        let (mut readable, mut commits) = (Vec::new(), Vec::new());
-        let known = |a: usize, b: usize| self.known.lock().ok()?.get(&memory(base, sides, a, b)?).cloned();
-        for (at, (a, b)) in pairs.iter().enumerate() {
-            if let Some(found) = known(*a, *b) {
+        let common = self.common(base, sides, &trees, pairs);
+        let mut out: BTreeMap<usize, Pair> = BTreeMap::new();
+        let mut set = |at: usize, found: Found| {
+            if found != Found::default() {
+                out.insert(at, found.pair(pairs[at]));
+            }
+        };
+        let mut tasks = Vec::new();
+        for (at, ((a, b), common)) in pairs.iter().copied().zip(common).enumerate() {
+            let (one, other, attributes) = match (&trees[a], &trees[b], &attributes) {
+                (Ok(one), Ok(other), Ok(attributes)) => (one, other, attributes),
+                (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => {
+                    set(at, Found::unknown(why.clone()));
+                    continue;
+                }
+            };
+            let certain = sides[a].doubtful.is_empty() && sides[b].doubtful.is_empty();
+            let bases = match &*common {
+                Err(why) => {
+                    set(at, Found::unknown(why.clone()));
+                    continue;
+                }
+                // Where one has changed nothing the other cannot meet it.
+                Ok(bases) if certain && bases.len() == 1 && [&one.0, &other.0].contains(&&bases[0]) => continue,
+                Ok(bases) => bases,
+            };
+            if let Some(found) = self.remembered(base, sides, (a, b)) {
                 set(at, found);
                 continue;
             }
-            match (&trees[*a], &trees[*b], &attributes) {
-                (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => set(at, Found::unknown(why.clone())),
-                (Ok((x, _)), Ok((y, _)), Ok(_)) => {
-                    readable.push(at);
-                    commits.push((x.clone(), y.clone()));
-                }
-            }
-        }
-        // The same commit on both sides is the same work done twice, not work on top of the other's: it is compared since
-        // both left the base.
-        let asked: Vec<(Oid, Oid)> = commits
-            .iter()
-            .zip(&readable)
-            .map(|((x, y), at)| {
-                let (a, b) = (&sides[pairs[*at].0], &sides[pairs[*at].1]);
-                let stacked = a.after.contains(&b.name) || b.after.contains(&a.name);
-                (if x == y && !stacked { base.clone() } else { x.clone() }, y.clone())
-            })
-            .collect();
-        let bases = self.store.objects().merge_bases_of(&asked);
-        let bases =
-            bases.unwrap_or_else(|e| commits.iter().map(|_| Err(crate::git::Error::Object(e.to_string()))).collect());
-        let mut tasks = Vec::new();
-        for (at, bases) in readable.into_iter().zip(bases) {
-            let (a, b) = pairs[at];
-            let tree = |i: usize| trees[i].as_ref().map_or("", |(_, t)| &t.0);
-            let (x, y) = if tree(a) <= tree(b) { (a, b) } else { (b, a) };
-            let key = |bases: &[Oid]| {
+            let (x, y) = if one.1 <= other.1 { (a, b) } else { (b, a) };
+            let key = certain.then(|| {
                 let bases: String = bases.iter().map(|b| b.0.as_str()).collect();
-                let attributes = attributes.as_deref().unwrap_or_default();
-                digest(&[FORM, &self.rules, attributes, &bases, tree(x), tree(y)])
-            };
-            let same = trees[a].as_ref().ok().filter(|t| trees[b].as_ref().is_ok_and(|o| t.0 == o.0));
-            // Where the base has nothing to do with it, one commit is no overlap with itself.
-            let bases = bases.map(|b| same.filter(|_| b.is_empty()).map_or(b, |(commit, _)| vec![commit.clone()]));
-            match bases {
-                Err(e) => set(at, Found::unknown(e.to_string())),
-                Ok(bases) if bases.is_empty() => set(at, Found::unknown(super::no_common(self.ctx))),
-                Ok(bases) => {
-                    let certain = sides[x].doubtful.is_empty() && sides[y].doubtful.is_empty();
-                    let key = certain.then(|| key(&bases));
-                    let known = key.as_ref().and_then(|k| self.cache().find::<Option<Found>>(k));
-                    match known {
-                        Some(found) => {
-                            let found = found.unwrap_or_default().turned(x != a);
-                            self.remember(base, sides, pairs[at], &found);
-                            set(at, found);
-                        }
-                        None => tasks.push(Task { at, x, y, bases, key }),
-                    }
+                let (x, y) = if x == a { (&one.1, &other.1) } else { (&other.1, &one.1) };
+                digest(&[FORM, &self.rules, attributes, &bases, &x.0, &y.0])
+            });
+            match key.as_ref().and_then(|k| self.cache().find::<Option<Found>>(k)) {
+                Some(found) => {
+                    let found = found.unwrap_or_default().turned(x != a);
+                    self.remember(base, sides, (a, b), &found);
+                    set(at, found);
                 }
+                None => tasks.push(Task { at, x, y, bases: bases.clone(), key }),
             }
         }
         // In one go; for somebody in a hurry in portions, between which there is a look at the clock.
@@ -133,7 +120,81 @@ impl Round<'_> {
             }
             set(task.at, found);
         }
-        out.into_iter().flatten().collect()
+        out.into_values().collect()
+    }
+
+    /// Where the two of each pair parted, in the order of `pairs`; an error says why nobody knows. Asked once for all
+    /// who stand on the same two commits.
+    fn common(
+        &self,
+        base: &Oid,
+        sides: &[Side],
+        trees: &[Result<(Oid, Oid), String>],
+        pairs: &[(usize, usize)],
+    ) -> Vec<Rc<Result<Vec<Oid>, String>>> {
+        let mut numbers: HashMap<&Oid, usize> = HashMap::from([(base, 0)]);
+        let mut commits = vec![base];
+        let of_side: Vec<usize> = trees
+            .iter()
+            .map(|t| {
+                let Ok((commit, _)) = t else { return 0 };
+                *numbers.entry(commit).or_insert_with(|| {
+                    commits.push(commit);
+                    commits.len() - 1
+                })
+            })
+            .collect();
+        let mut places: HashMap<(usize, usize, bool), usize> = HashMap::new();
+        let mut asked: Vec<(Oid, Oid)> = Vec::new();
+        let of_pair: Vec<usize> = pairs
+            .iter()
+            .map(|(a, b)| {
+                let (x, y) = (of_side[*a], of_side[*b]);
+                // The same commit on both sides is the same work done twice, not work on top of the other's: it is
+                // compared since both left the base.
+                let twice = x == y && !stacked(&sides[*a], &sides[*b]);
+                *places.entry((x, y, twice)).or_insert_with(|| {
+                    asked.push((commits[if twice { 0 } else { x }].clone(), commits[y].clone()));
+                    asked.len() - 1
+                })
+            })
+            .collect();
+        let found = self.merge_bases(&asked);
+        let of_place = |((_, y, twice), place): ((usize, usize, bool), usize)| {
+            let bases = match &found[place] {
+                // Where the base has nothing to do with it, one commit is no overlap with itself.
+                Ok(b) if b.is_empty() && twice => Ok(vec![commits[y].clone()]),
+                Ok(b) if b.is_empty() => Err(super::no_common(self.ctx)),
+                other => other.clone(),
+            };
+            (place, Rc::new(bases))
+        };
+        let known: HashMap<usize, Rc<Result<Vec<Oid>, String>>> = places.into_iter().map(of_place).collect();
+        of_pair.iter().map(|place| known[place].clone()).collect()
+    }
+
+    /// The merge bases of pairs of commits, in their order. No pair is asked about twice in a round.
+    pub(super) fn merge_bases(&self, pairs: &[(Oid, Oid)]) -> Vec<Result<Vec<Oid>, String>> {
+        let mut known = self.bases.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let open: BTreeSet<&(Oid, Oid)> = pairs.iter().filter(|p| !known.contains_key(p)).collect();
+        let open: Vec<(Oid, Oid)> = open.into_iter().cloned().collect();
+        let mut failed = HashMap::new();
+        if !open.is_empty() {
+            match self.store.objects().merge_bases_of(&open) {
+                Ok(found) => {
+                    for (pair, found) in open.into_iter().zip(found) {
+                        match found {
+                            Ok(bases) => drop(known.insert(pair, bases)),
+                            Err(e) => drop(failed.insert(pair, e.to_string())),
+                        }
+                    }
+                }
+                Err(e) => failed.extend(open.into_iter().map(|p| (p, e.to_string()))),
+            }
+        }
+        let missing = || "its history was not read".to_owned();
+        let of = |p| known.get(p).cloned().ok_or_else(|| failed.get(p).cloned().unwrap_or_else(missing));
+        pairs.iter().map(of).collect()
     }
 
     /// Who watches asks for the same pairs again and again.
@@ -141,6 +202,24 @@ impl Round<'_> {
         if let (Some(key), Ok(mut known)) = (memory(base, sides, a, b), self.known.lock()) {
             known.insert(key, found.clone());
         }
+    }
+
+    fn remembered(&self, base: &Oid, sides: &[Side], (a, b): (usize, usize)) -> Option<Found> {
+        let known = self.known.lock().ok().filter(|k| !k.is_empty())?;
+        known.get(&memory(base, sides, a, b)?).cloned()
+    }
+
+    /// Commit and tree of what is compared, one each.
+    fn trees_of(&self, sides: &[Side]) -> Vec<Result<(Oid, Oid), String>> {
+        let mut known: HashMap<&Oid, Result<(Oid, Oid), String>> = HashMap::new();
+        let mut out = Vec::with_capacity(sides.len());
+        for side in sides {
+            out.push(match &side.commit {
+                Ok(commit) => known.entry(commit).or_insert_with(|| self.tree_of(side)).clone(),
+                Err(why) => Err(why.clone()),
+            });
+        }
+        out
     }
 
     /// Commit and tree of what is compared.
@@ -226,10 +305,10 @@ impl Round<'_> {
         let commit = |i: usize| trees[i].as_ref().map(|(c, _)| c.clone()).unwrap_or_else(|_| base.clone());
         let commits: Vec<(Oid, Oid)> = asked.iter().map(|c| (commit(c.task.x), commit(c.task.y))).collect();
         let programs = self.programs(base, asked.iter());
-        let mut merges = self.ask(base, &commits);
+        let mut merges = self.merges(base, sides, &asked, &commits);
         self.doubt_attributes(sides, &asked, &commits, &mut merges);
         let none = free.iter().map(|_| None);
-        let all: Vec<(&Candidate<'_>, Option<Merge>)> =
+        let all: Vec<(&Candidate<'_>, Option<Verdict>)> =
             asked.iter().zip(merges.into_iter().map(Some)).chain(free.iter().zip(none)).collect();
         let lines = Lines::new(self.store.objects());
         let found = in_parallel(&all, |(c, merge)| {
@@ -273,7 +352,13 @@ impl Round<'_> {
 
     /// Landing a side brings its attributes along: where one changes them, the pair is judged with its attributes as
     /// well, and a difference is unknown.
-    fn doubt_attributes(&self, sides: &[Side], asked: &[Candidate<'_>], commits: &[(Oid, Oid)], merges: &mut [Merge]) {
+    fn doubt_attributes(
+        &self,
+        sides: &[Side],
+        asked: &[Candidate<'_>],
+        commits: &[(Oid, Oid)],
+        merges: &mut [Verdict],
+    ) {
         let is_file = |p: &&Vec<u8>| p.as_slice() == b".gitattributes" || p.ends_with(b"/.gitattributes");
         let mut again: BTreeMap<&Oid, Vec<(usize, String)>> = BTreeMap::new();
         for (n, c) in asked.iter().enumerate() {
@@ -288,10 +373,11 @@ impl Round<'_> {
             let pairs: Vec<(Oid, Oid)> = list.iter().map(|(n, _)| commits[*n].clone()).collect();
             let programs = self.programs(commit, list.iter().map(|(n, _)| &asked[*n]));
             for ((n, why), other) in list.into_iter().zip(self.ask(commit, &pairs)) {
-                let (other, _) = without_programs(other, &asked[n], &programs);
-                let same = std::mem::discriminant(&merges[n]) == std::mem::discriminant(&other);
-                if !same && !matches!(merges[n], Merge::Unknown(_)) {
-                    merges[n] = Merge::Unknown(why);
+                let (other, _) = without_programs(verdict(other), &asked[n], &programs);
+                let stops = |v: &Verdict| v.as_ref().is_ok_and(|paths| !paths.is_empty());
+                let same = merges[n].is_ok() == other.is_ok() && stops(&merges[n]) == stops(&other);
+                if !same && merges[n].is_ok() {
+                    merges[n] = Err(why);
                 }
             }
         }
@@ -313,9 +399,16 @@ pub(super) type Memory = HashMap<(Oid, Oid, Oid, bool), Found>;
 fn memory(base: &Oid, sides: &[Side], a: usize, b: usize) -> Option<(Oid, Oid, Oid, bool)> {
     let (x, y) = (&sides[a], &sides[b]);
     let plain = x.doubtful.is_empty() && y.doubtful.is_empty();
-    let stacked = x.after.contains(&y.name) || y.after.contains(&x.name);
-    plain.then(|| Some((base.clone(), x.commit.clone().ok()?, y.commit.clone().ok()?, stacked))).flatten()
+    plain.then(|| Some((base.clone(), x.commit.clone().ok()?, y.commit.clone().ok()?, stacked(x, y)))).flatten()
 }
+
+/// Whether the one was begun on top of the other's work.
+fn stacked(x: &Side, y: &Side) -> bool {
+    x.after.contains(&y.name) || y.after.contains(&x.name)
+}
+
+/// Merge bases of pairs of commits.
+pub(super) type MergeBases = HashMap<(Oid, Oid), Vec<Oid>>;
 
 /// What a tree changes since any of `bases`.
 fn joined(sets: &Sets, bases: &[Oid], tree: Option<&Oid>) -> Result<Arc<ChangeSet>, String> {
@@ -334,11 +427,11 @@ fn joined(sets: &Sets, bases: &[Oid], tree: Option<&Oid>) -> Result<Arc<ChangeSe
     Ok(Arc::new(all))
 }
 
-fn found(c: &Candidate<'_>, merge: Option<Merge>, lines: &Lines<'_>) -> Found {
+fn found(c: &Candidate<'_>, merge: Option<Verdict>, lines: &Lines<'_>) -> Found {
     let (conflicts, unknown) = match merge {
-        Some(Merge::Unknown(why)) => (BTreeMap::new(), Some(why)),
-        Some(Merge::Conflict(paths)) => (paths, None),
-        Some(Merge::Clean(_)) | None => (BTreeMap::new(), None),
+        Some(Err(why)) => (BTreeMap::new(), Some(why)),
+        Some(Ok(paths)) => (paths, None),
+        None => (BTreeMap::new(), None),
     };
     let meetings = lines.meetings(&c.x, &c.y, &conflicts).into_iter().map(Met::from).collect();
     Found { unknown, meetings, twins: texts(&c.twins), doubts: Vec::new() }
@@ -357,11 +450,11 @@ fn doubt_contents(found: &mut Found, c: &Candidate<'_>, sides: &[Side]) {
 
 /// `merge` where no program would have been asked; else a conflict elsewhere still is one, and the rest is unknown: the
 /// path that a program merges, and why that is not known.
-fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> (Merge, Option<(Vec<u8>, String)>) {
+fn without_programs(merge: Verdict, c: &Candidate<'_>, programs: &Programs) -> (Verdict, Option<(Vec<u8>, String)>) {
     let programs = match programs {
         Ok(p) if p.is_empty() => return (merge, None),
         Ok(p) => p,
-        Err(why) => return (Merge::Unknown(why.clone()), None),
+        Err(why) => return (Err(why.clone()), None),
     };
     // A path changed on both sides, or a new one that may be the other name of a file the other side changes.
     let renamed = |x: &ChangeSet, y: &ChangeSet| {
@@ -378,13 +471,22 @@ fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> (Me
     let program = programs.get(&path).map_or("", String::as_str);
     let why = format!("'{}' is merged by the program '{program}', which is not run", safe_path(&path));
     match merge {
-        Merge::Conflict(paths) if paths.keys().any(|p| !programs.contains_key(p)) => {
+        Ok(paths) if paths.keys().any(|p| !programs.contains_key(p)) => {
             // What git says of a path that a program merges is not what would come of it.
             let paths = paths.into_iter().filter(|(p, _)| !programs.contains_key(p)).collect();
-            (Merge::Conflict(paths), Some((path, why)))
+            (Ok(paths), Some((path, why)))
         }
-        Merge::Unknown(why) => (Merge::Unknown(why), None),
-        _ => (Merge::Unknown(why), None),
+        Ok(_) => (Err(why), None),
+        Err(why) => (Err(why), None),
+    }
+}
+
+/// What matters of a merge here.
+pub(super) fn verdict(merge: Merge) -> Verdict {
+    match merge {
+        Merge::Clean(_) => Ok(BTreeMap::new()),
+        Merge::Conflict(paths) => Ok(paths),
+        Merge::Unknown(why) => Err(why),
     }
 }
 

@@ -10,6 +10,7 @@
 //! never "free": a missing object, no common history, a path that a program merges or converts, an answer that depends
 //! on attributes one of the two changes.
 
+mod again;
 pub mod answer;
 pub mod check;
 mod judge;
@@ -32,7 +33,6 @@ use crate::git::tree;
 use crate::model::agent::Oid;
 use crate::model::overlap::{Pair, Pairs, Side, SideFacts, SideKind, same_group};
 use std::collections::BTreeSet;
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,10 @@ pub struct Round<'c> {
     known: Mutex<judge::Memory>,
     /// What trees change, of this round.
     sets: Mutex<judge::Changed>,
+    /// Where histories part, of this round.
+    bases: Mutex<judge::MergeBases>,
+    /// What git said of two sides last, of this round.
+    before: Mutex<again::Before>,
     /// No merge is asked for after this.
     until: Option<Instant>,
     cache: Mutex<Cache>,
@@ -85,7 +89,8 @@ impl<'c> Round<'c> {
         let store = Store::open(ctx.repo())?;
         let rules = store.rules()?;
         let cache = Mutex::new(Cache::read(ctx.repo(), "overlap"));
-        Ok(Round { ctx, store, known: Mutex::default(), sets: Mutex::default(), until: None, cache, rules })
+        let (known, sets, bases, before) = Default::default();
+        Ok(Round { ctx, store, known, sets, bases, before, until: None, cache, rules })
     }
 
     /// The same for somebody who does not wait: what is not known after `limit` is unknown this time.
@@ -140,8 +145,7 @@ impl<'c> Round<'c> {
     /// All pairs but those inside a group. `base` is where landing happens: its attributes count.
     pub fn verdicts(&self, base: &Oid, sides: &[Side]) -> Pairs {
         let pairs = pairs_of(sides);
-        let mut found = self.judge(base, sides, &pairs);
-        self.only_own(base, sides, &mut found);
+        let mut found = self.pairs(base, sides, &pairs);
         found.retain(|p| p.unknown.is_some() || !p.meetings.is_empty() || !p.twins.is_empty() || p.conflicts());
         let rank = |p: &Pair| std::cmp::Reverse(p.level);
         let path = |p: &Pair| p.paths().first().map(|p| p.to_vec());
@@ -154,8 +158,12 @@ impl<'c> Round<'c> {
         let of_base = Side::at("base", SideKind::Branch, None, base.clone());
         let all: Vec<Side> = std::iter::once(of_base).chain(sides.iter().cloned()).collect();
         let pairs: Vec<(usize, usize)> = (1..all.len()).map(|i| (0, i)).collect();
-        let found = self.judge(base, &all, &pairs);
-        found.into_iter().map(|p| Pair { a: p.b - 1, b: p.b - 1, ..p }).collect()
+        let mut found = self.judge(base, &all, &pairs).into_iter().peekable();
+        let of_side = |i: usize| match found.next_if(|p| p.b == i + 1) {
+            Some(p) => Pair { a: i, b: i, ..p },
+            None => Pair::free(i, i),
+        };
+        (0..sides.len()).map(of_side).collect()
     }
 
     /// `side` with `text` as the content of `path`, for what somebody is about to write.
@@ -174,9 +182,11 @@ impl<'c> Round<'c> {
         crate::git::attributes::generated(&self.store, base, paths).unwrap_or_default()
     }
 
-    /// The verdicts on `pairs` alone, in their order; also those that are free.
+    /// The verdicts on `pairs` alone, in their order; those that are free are left out.
     pub fn pairs(&self, base: &Oid, sides: &[Side], pairs: &[(usize, usize)]) -> Vec<Pair> {
-        self.judge(base, sides, pairs)
+        let mut found = self.judge(base, sides, pairs);
+        self.only_own(base, sides, &mut found);
+        found
     }
 
     /// The paths a side changes since it left `base`, with the lines as they are now; an error says why nobody knows.
@@ -204,13 +214,9 @@ impl<'c> Round<'c> {
 
     fn facts(&self, base: &Oid, sides: &[Side]) -> Vec<SideFacts> {
         let objects = self.store.objects();
-        let commits: Vec<(Oid, Oid)> =
-            sides.iter().filter_map(|s| Some((base.clone(), s.commit.as_ref().ok()?.clone()))).collect();
-        let bases = objects.merge_bases_of(&commits).unwrap_or_default();
-        let mut bases: HashMap<&Oid, Option<Oid>> =
-            commits.iter().map(|(_, c)| c).zip(bases.into_iter().map(|b| b.ok()?.into_iter().next())).collect();
+        let forks = self.forks(base, sides);
         let looked: Vec<(&Side, Option<Oid>)> =
-            sides.iter().map(|s| (s, s.commit.as_ref().ok().and_then(|c| bases.get_mut(c)?.clone()))).collect();
+            sides.iter().enumerate().map(|(i, s)| (s, forks.get(&i).and_then(|b| b.first().cloned()))).collect();
         let one = |side: &Side, merge_base: Option<Oid>| -> std::result::Result<SideFacts, String> {
             let (_, tree) = self.tree_of(side)?;
             let count = merge_base.as_ref().and_then(|m| {

@@ -6,7 +6,7 @@ use crate::git::merging::At;
 use crate::git::objects::Commit;
 use crate::model::agent::Oid;
 use crate::model::meet::ChangeSet;
-use crate::model::overlap::{Pair, Side, SideKind, Step, landing_order, same_group};
+use crate::model::overlap::{LAST, Pair, Side, SideKind, Step, landing_order, same_group};
 use crate::ops::{Error, Result};
 
 /// So often a side that stops though it merges with each of the others is tried before them.
@@ -23,6 +23,7 @@ impl Round<'_> {
             let unexplained = |s: &&Step| {
                 !s.stops.is_empty()
                     && s.side != order[0]
+                    && rank(s.side) < LAST
                     && !pairs.iter().any(|p| p.conflicts() && (p.a == s.side || p.b == s.side))
             };
             let Some(first) = steps.iter().find(unexplained).map(|s| s.side) else { break };

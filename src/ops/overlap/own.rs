@@ -14,7 +14,9 @@ impl Round<'_> {
         if pairs.iter().all(|p| p.meetings.is_empty()) {
             return;
         }
-        let forks = self.forks(base, sides);
+        // Where that is one commit.
+        let one = |(i, mut bases): (usize, Vec<Oid>)| (bases.len() == 1).then(|| (i, bases.remove(0)));
+        let forks: BTreeMap<usize, Oid> = self.forks(base, sides).into_iter().filter_map(one).collect();
         let differ = |p: &Pair| {
             let both = forks.get(&p.a).zip(forks.get(&p.b));
             !p.meetings.is_empty() && both.is_some_and(|(a, b)| a != b)
@@ -40,9 +42,10 @@ impl Round<'_> {
         let wanted: BTreeSet<(usize, usize)> = ask.iter().map(|(x, y)| (*y, at[&forks[x]])).collect();
         let wanted: Vec<(usize, usize)> = wanted.into_iter().collect();
         let found: BTreeMap<(usize, usize), Pair> =
-            wanted.iter().copied().zip(self.judge(base, &all, &wanted)).collect();
+            self.judge(base, &all, &wanted).into_iter().map(|p| ((p.a, p.b), p)).collect();
         for pair in pairs.iter_mut().filter(|p| differ(p)) {
             for (x, y) in [(pair.a, pair.b), (pair.b, pair.a)] {
+                // Without one nothing comes from there.
                 let Some(of_base) = found.get(&(y, at[&forks[&x]])) else { continue };
                 let Some(own) = &own[&x] else { continue };
                 let base_meets =
@@ -57,13 +60,11 @@ impl Round<'_> {
         }
     }
 
-    /// Where each side left the base, where that is one commit.
-    fn forks(&self, base: &Oid, sides: &[Side]) -> BTreeMap<usize, Oid> {
+    /// Where each side left the base, by position; none where that cannot be told.
+    pub(super) fn forks(&self, base: &Oid, sides: &[Side]) -> BTreeMap<usize, Vec<Oid>> {
         let known = sides.iter().enumerate().filter_map(|(i, s)| Some((i, s.commit.clone().ok()?)));
         let (places, asked): (Vec<usize>, Vec<(Oid, Oid)>) = known.map(|(i, c)| (i, (base.clone(), c))).unzip();
-        let found = self.store.objects().merge_bases_of(&asked).unwrap_or_default();
-        let one = |bases: crate::git::Result<Vec<Oid>>| bases.ok().filter(|b| b.len() == 1).and_then(|mut b| b.pop());
-        places.into_iter().zip(found).filter_map(|(i, bases)| Some((i, one(bases)?))).collect()
+        places.into_iter().zip(self.merge_bases(&asked)).filter_map(|(i, bases)| Some((i, bases.ok()?))).collect()
     }
 
     /// The paths that a side itself changes since it left the base.

@@ -44,22 +44,21 @@ pub(super) fn summed(round: &Round<'_>, c: &Compared) -> Summary {
     let Some(base) = c.base_commit() else { return out };
     let pairs = super::pairs_of(&c.sides);
     let found = round.pairs(base, &c.sides, &pairs);
+    let free = OverlapAnswer { level: Some(Level::None), ..OverlapAnswer::default() };
+    let mut answers = vec![free; c.sides.len()];
     for p in found.iter().filter(|p| p.level != Some(Level::None)) {
         out.pairs.insert((c.sides[p.a].name.clone(), c.sides[p.b].name.clone()), p.level);
-    }
-    for (i, side) in c.sides.iter().enumerate() {
-        let mut answer = OverlapAnswer { level: Some(Level::None), ..OverlapAnswer::default() };
-        for p in found.iter().filter(|p| p.a == i || p.b == i) {
-            let other = c.sides[if p.a == i { p.b } else { p.a }].name.clone();
+        for (i, other) in [(p.a, p.b), (p.b, p.a)] {
+            let (answer, other) = (&mut answers[i], c.sides[other].name.clone());
             match p.level {
                 None => answer.unknown.push(other),
-                Some(level) if Some(level) > answer.level => {
-                    (answer.level, answer.with) = (Some(level), vec![other]);
-                }
-                Some(level) if Some(level) == answer.level && level > Level::None => answer.with.push(other),
+                worse if worse > answer.level => (answer.level, answer.with) = (worse, vec![other]),
+                same if same == answer.level => answer.with.push(other),
                 Some(_) => {}
             }
         }
+    }
+    for (i, (side, mut answer)) in c.sides.iter().zip(answers).enumerate() {
         if side.commit.is_err() || (answer.level == Some(Level::None) && !answer.unknown.is_empty()) {
             answer.level = None;
         }
