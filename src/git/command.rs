@@ -94,12 +94,35 @@ pub struct Call {
     shown: String,
     input: Option<Vec<u8>>,
     limit: Option<Duration>,
+    settings: usize,
 }
+
+/// Events at which git would run something of the user's in a call of ours.
+const EVENTS: &[&str] = &[
+    "applypatch-msg",
+    "commit-msg",
+    "fsmonitor-watchman",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-rewrite",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "prepare-commit-msg",
+    "reference-transaction",
+];
+
+/// The first git that runs hooks from its configuration.
+pub const CONFIGURED_HOOKS: (u32, u32) = (2, 54);
 
 /// Options that keep a call of ours from running anything of the repository's.
 const NEUTRAL: &[&str] = &[
-    "-c",
-    "core.hooksPath=/dev/null",
     "-c",
     "core.fsmonitor=false",
     "-c",
@@ -119,9 +142,14 @@ const NEUTRAL: &[&str] = &[
 ];
 
 impl Call {
-    /// `git ARGS`, neutral, in `dir`.
+    /// `git ARGS`, neutral, in `dir`: for what is asked before a repository is known, or of none.
     pub fn new<I: AsRef<OsStr>>(dir: &Path, args: impl IntoIterator<Item = I>) -> Call {
-        let mut call = Call::bare(dir);
+        Call::neutral(dir, &[], args)
+    }
+
+    /// `git ARGS`, neutral, in `dir`; `hooks` as for [`Call::without_hooks`].
+    pub fn neutral<I: AsRef<OsStr>>(dir: &Path, hooks: &[&str], args: impl IntoIterator<Item = I>) -> Call {
+        let mut call = Call::bare(dir).without_hooks(hooks);
         call.command.args(NEUTRAL);
         for a in args {
             call.arg(a);
@@ -186,7 +214,25 @@ impl Call {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        Call { command, shown: String::new(), input: None, limit: None }
+        Call { command, shown: String::new(), input: None, limit: None, settings: 0 }
+    }
+
+    /// Keeps it from running hooks, those in files and those in git's configuration. The latter have a switch each since
+    /// 2.54: `hooks` are their names. 2.55 has one for each event too, which counts for names that nobody told us: of
+    /// a worktree's own configuration, or added a moment ago.
+    pub fn without_hooks(self, hooks: &[&str]) -> Call {
+        let call = self.set("core.hooksPath", "/dev/null");
+        let off = |call: Call, name: &&str| call.set(format!("hook.{name}.enabled"), "false");
+        EVENTS.iter().chain(hooks).fold(call, off)
+    }
+
+    /// One more setting, in its environment: after `-c` a name cannot hold every character.
+    pub fn set(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Call {
+        self.command.env(format!("GIT_CONFIG_KEY_{}", self.settings), key);
+        self.command.env(format!("GIT_CONFIG_VALUE_{}", self.settings), value);
+        self.settings += 1;
+        self.command.env("GIT_CONFIG_COUNT", self.settings.to_string());
+        self
     }
 
     /// One more argument.
@@ -237,18 +283,13 @@ impl Call {
 
     /// `git -c key=value agents …`: those parameters count for settings.
     pub fn with_inherited_config(mut self) -> Call {
-        for v in ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"] {
-            if let Some(value) = std::env::var_os(v) {
-                self.command.env(v, value);
-            }
+        if let Some(value) = std::env::var_os("GIT_CONFIG_PARAMETERS") {
+            self.command.env("GIT_CONFIG_PARAMETERS", value);
         }
-        for (k, v) in std::env::vars_os() {
-            let name = k.to_string_lossy();
-            if name.starts_with("GIT_CONFIG_KEY_") || name.starts_with("GIT_CONFIG_VALUE_") {
-                self.command.env(&k, v);
-            }
-        }
-        self
+        let count = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|n| n.parse::<usize>().ok());
+        let numbered = |what: &str, i: usize| std::env::var_os(format!("GIT_CONFIG_{what}_{i}"));
+        let pairs = (0..count.unwrap_or(0)).map_while(|i| numbered("KEY", i).zip(numbered("VALUE", i)));
+        pairs.fold(self, |call, (key, value)| call.set(key, value))
     }
 
     /// With `file` as its standard input, which it does not read: a lock that it holds for as long as it lives, however

@@ -240,6 +240,27 @@ impl At {
         Ok(aside)
     }
 
+    /// Takes those of `paths` out of the index whose files are as they are staged. Where git gives a merge up by itself it
+    /// puts back what was not committed, staged, from a stash of its own.
+    pub fn unstage(&self, repo: &Repo, paths: &BTreeSet<Vec<u8>>) -> Result<()> {
+        let names = |command: &[&str]| {
+            let args = [command, &["--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]].concat();
+            let set = |out: Vec<u8>| out.split(|b| *b == 0).map(<[u8]>::to_vec).collect::<BTreeSet<_>>();
+            self.neutral(repo, &args).run().map(set)
+        };
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let (staged, differ) = (names(&["diff-index", "--cached", "HEAD"])?, names(&["diff-files"])?);
+        let list: Vec<&[u8]> =
+            paths.intersection(&staged).filter(|p| !differ.contains(*p)).map(Vec::as_slice).collect();
+        if list.is_empty() {
+            return Ok(());
+        }
+        let args = ["--literal-pathspecs", "reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul"];
+        self.change(repo, self.neutral(repo, &args).input(list.join(&0)), "reset").1
+    }
+
     /// Those of `changes` whose file is not as it is staged.
     fn not_as_staged(&self, repo: &Repo, changes: &ChangeSet) -> Result<Vec<Vec<u8>>> {
         self.neutral(repo, &["update-index", "-q", "--refresh"]).output()?;
@@ -341,13 +362,7 @@ impl At {
     }
 
     /// Files that a killed git had begun to write, where the index still has what was before.
-    pub fn files_back(
-        &self,
-        repo: &Repo,
-        objects: &Objects,
-        changes: &ChangeSet,
-        keep: &BTreeSet<Vec<u8>>,
-    ) -> Result<()> {
+    fn files_back(&self, repo: &Repo, objects: &Objects, changes: &ChangeSet, keep: &BTreeSet<Vec<u8>>) -> Result<()> {
         let out =
             self.neutral(repo, &["diff-files", "--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]).run()?;
         let differs: BTreeSet<&[u8]> = out.split(|b| *b == 0).collect();

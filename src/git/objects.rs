@@ -9,8 +9,9 @@ use crate::model::agent::Oid;
 use crate::runtime::files;
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 /// The object database of one repository. Cheap to clone; each thread takes its own handle inside.
 #[derive(Debug, Clone)]
@@ -18,7 +19,12 @@ pub struct Objects {
     repo: gix::ThreadSafeRepository,
     dir: PathBuf,
     incoming: PathBuf,
+    /// Commits that were read: many agents stand on one, and each is asked about several times.
+    commits: Arc<Mutex<HashMap<Oid, Commit>>>,
 }
+
+/// More commits are not remembered.
+const REMEMBERED: usize = 2_000;
 
 /// What a commit says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,14 +83,19 @@ impl Objects {
         let options = gix::open::Options::isolated().open_path_as_is(true);
         let opened = gix::ThreadSafeRepository::open_opts(&repo.common_dir, options).map_err(why)?;
         let (dir, incoming) = (repo.common_dir.join("objects"), repo.agents_dir().join("incoming"));
-        Ok(Objects { repo: opened, dir, incoming })
+        Ok(Objects { repo: opened, dir, incoming, commits: Arc::default() })
     }
 
     /// Opens that of a private git dir.
     pub(super) fn open_private(git_dir: &std::path::Path) -> Result<Objects> {
         let options = gix::open::Options::isolated().open_path_as_is(true);
         let opened = gix::ThreadSafeRepository::open_opts(git_dir, options).map_err(why)?;
-        Ok(Objects { repo: opened, dir: git_dir.join("objects"), incoming: git_dir.join("incoming") })
+        Ok(Objects {
+            repo: opened,
+            dir: git_dir.join("objects"),
+            incoming: git_dir.join("incoming"),
+            commits: Arc::default(),
+        })
     }
 
     pub(super) fn local(&self) -> gix::Repository {
@@ -132,6 +143,9 @@ impl Objects {
 
     /// What a commit says; `None` where it is missing.
     pub fn commit(&self, id: &Oid) -> Result<Option<Commit>> {
+        if let Some(known) = self.commits.lock().ok().and_then(|c| c.get(id).cloned()) {
+            return Ok(Some(known));
+        }
         let repo = self.local();
         let Some(object) = repo.try_find_object(to_gix(id)?).map_err(why)? else { return Ok(None) };
         let commit = object.try_into_commit().map_err(why)?;
@@ -140,7 +154,14 @@ impl Objects {
         let message = commit.message_raw().map_err(why)?.to_string();
         let subject = message.lines().next().unwrap_or_default().to_owned();
         let time = commit.time().map_err(why)?.seconds;
-        Ok(Some(Commit { id: id.clone(), tree, parents, subject, time }))
+        let found = Commit { id: id.clone(), tree, parents, subject, time };
+        if let Ok(mut known) = self.commits.lock() {
+            if known.len() >= REMEMBERED {
+                known.clear();
+            }
+            known.insert(id.clone(), found.clone());
+        }
+        Ok(Some(found))
     }
 
     /// The content of the file at `path` in a commit, exact bytes; `None` where it has no file there.
@@ -306,7 +327,7 @@ impl Objects {
         let repo = self.local();
         let cache = repo.commit_graph_if_enabled().map_err(why)?;
         let mut graph = repo.revision_graph(cache.as_ref());
-        let mut known: std::collections::HashMap<(&Oid, &Oid), Vec<Oid>> = Default::default();
+        let mut known: HashMap<(&Oid, &Oid), Vec<Oid>> = Default::default();
         let mut ask = |a, b| -> Result<Vec<Oid>> {
             let found = repo.merge_bases_many_with_graph(to_gix(a)?, &[to_gix(b)?], &mut graph).map_err(why)?;
             let mut found: Vec<Oid> = found.into_iter().map(from_gix).collect();
@@ -344,6 +365,9 @@ impl Objects {
 
     /// The commits reachable from `tip` and not from any of `hidden`, newest first, at most `limit`.
     pub fn commits_beyond(&self, tip: &Oid, hidden: &[Oid], limit: usize) -> Result<Vec<Oid>> {
+        if hidden.contains(tip) {
+            return Ok(Vec::new());
+        }
         let repo = self.local();
         let hidden = hidden.iter().map(to_gix).collect::<Result<Vec<_>>>()?;
         let walk = repo

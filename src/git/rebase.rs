@@ -45,14 +45,18 @@ const PLAIN: &[&str] = &[
 ];
 
 impl Tree<'_> {
-    fn call(&self, before: &[&str], args: &[&str]) -> Call {
+    fn call(&self, args: &[&str]) -> Call {
         let entry = self.entry;
-        Call::user_visible(&entry.path, PLAIN.iter().chain(before).chain(args))
+        Call::user_visible(&entry.path, PLAIN.iter().chain(args))
             .env("GIT_DIR", &entry.admin)
             .env("GIT_COMMON_DIR", &self.repo.common_dir)
             .env("GIT_WORK_TREE", &entry.path)
             .env_remove("GIT_OPTIONAL_LOCKS")
             .env_remove("GIT_NO_LAZY_FETCH")
+    }
+
+    fn without_hooks(&self, args: &[&str]) -> Call {
+        self.call(args).without_hooks(&self.repo.configured_hooks())
     }
 
     fn marked(&self, call: Call) -> Result<()> {
@@ -80,18 +84,18 @@ impl Tree<'_> {
             &onto.0,
             &upstream.0,
         ];
-        self.marked(self.call(&[], &args).holding(lock)?)?;
+        self.marked(self.call(&args).holding(lock)?)?;
         refs::sync(self.repo, self.branch)
     }
 
     /// Back to where the branch was, as git does it.
     pub fn abort(&self) -> Result<()> {
-        self.marked(self.call(NO_HOOKS, &["rebase", "--abort"]))
+        self.marked(self.without_hooks(&["rebase", "--abort"]))
     }
 
     /// git forgets that a rebase was under way; whatever of its notes there is goes.
     pub fn forget(&self) -> Result<()> {
-        self.marked(self.call(NO_HOOKS, &["rebase", "--quit"]))
+        self.marked(self.without_hooks(&["rebase", "--quit"]))
     }
 
     /// The commit that the rebase under way puts the branch on, where git's notes say so.
@@ -105,19 +109,17 @@ impl Tree<'_> {
         if paths.is_empty() {
             return Ok(());
         }
-        let args = ["checkout", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", &tip.0];
-        let before = [NO_HOOKS, &["--literal-pathspecs"]].concat();
-        self.marked(self.call(&before, &args).input(paths.join(&0)))
+        let args =
+            ["--literal-pathspecs", "checkout", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", &tip.0];
+        self.marked(self.without_hooks(&args).input(paths.join(&0)))
     }
 
     /// The branch checked out again, index and tracked files as it has them. It stays where it is, untracked files too.
     pub fn reset(&self) -> Result<()> {
         if super::worktree::head(self.repo, &self.entry.admin) != super::worktree::Head::Branch(self.branch.to_owned())
         {
-            self.marked(self.call(NO_HOOKS, &["symbolic-ref", "-m", "agents: back", "HEAD", self.branch]))?;
+            self.marked(self.without_hooks(&["symbolic-ref", "-m", "agents: back", "HEAD", self.branch]))?;
         }
-        self.marked(self.call(NO_HOOKS, &["reset", "--hard", "--quiet", "--no-recurse-submodules"]))
+        self.marked(self.without_hooks(&["reset", "--hard", "--quiet", "--no-recurse-submodules"]))
     }
 }
-
-const NO_HOOKS: &[&str] = &["-c", "core.hooksPath=/dev/null"];

@@ -2,6 +2,7 @@
 
 use super::command::Call;
 use super::{Error, Result, command};
+use crate::model::hook_file;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -149,7 +150,7 @@ impl Repo {
 
     /// A neutral call of git on the repository as a whole: no worktree, no discovery.
     pub fn call<I: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Call {
-        Call::new(&self.common_dir, args).env("GIT_DIR", &self.common_dir)
+        Call::neutral(&self.common_dir, &self.configured_hooks(), args).env("GIT_DIR", &self.common_dir)
     }
 
     /// A neutral call of git on the linked worktree at `worktree` with the admin directory `admin`: pinned, so that
@@ -160,7 +161,7 @@ impl Repo {
         admin: &Path,
         args: impl IntoIterator<Item = I>,
     ) -> Call {
-        Call::new(worktree, args)
+        Call::neutral(worktree, &self.configured_hooks(), args)
             .env("GIT_DIR", admin)
             .env("GIT_COMMON_DIR", &self.common_dir)
             .env("GIT_WORK_TREE", worktree)
@@ -213,7 +214,20 @@ impl Repo {
         Ok(self.settings.get().map_or(&[], Vec::as_slice))
     }
 
-    /// The same as they are now, asked again.
+    /// The hooks in its configuration, by name; none where its git does not run them.
+    pub fn configured_hooks(&self) -> Vec<&str> {
+        if command::number(&self.version) < command::CONFIGURED_HOOKS {
+            return Vec::new();
+        }
+        // Where they cannot be read, no call that could run one works.
+        let settings = self.settings().unwrap_or_default();
+        let mut names: Vec<&str> = settings.iter().filter_map(|(_, key, _)| Some(hook_file::setting(key)?.0)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// What [`Repo::settings`] says, asked again.
     pub fn settings_now(&self) -> Result<Vec<Setting>> {
         // Not a neutral call: its own `-c` options would be among the answers.
         let call = Call::user_visible(&self.common_dir, ["config", "--list", "-z", "--show-scope", "--includes"]);

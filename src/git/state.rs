@@ -367,5 +367,5 @@ pub fn event_with_id(agent: &AgentId, kind: crate::model::event::Kind, id: Strin
         serde_json::Value::Object(m) => m,
         _ => serde_json::Map::new(),
     };
-    Event { at: crate::runtime::clock::now(), id, agent: agent.clone(), kind, more }
+    Event::new(crate::runtime::clock::now(), id, agent.clone(), kind, more)
 }

@@ -104,7 +104,9 @@ pub(super) fn look(repo: &Repo, objects: &Objects, place: &Place<'_>) -> Result<
     if !path.exists() {
         return Ok(None);
     }
-    let index = gix::index::File::at(path, hash, true, Default::default()).map_err(|e| Error::Object(e.to_string()))?;
+    // Whoever looks at many worktrees does so on all cores already; asking how many there are costs more than it gains.
+    let options = gix::index::decode::Options { thread_limit: Some(1), ..Default::default() };
+    let index = gix::index::File::at(path, hash, true, options).map_err(|e| Error::Object(e.to_string()))?;
     if index.is_sparse() || index.link().is_some() {
         return Ok(None);
     }
@@ -145,7 +147,7 @@ fn converts(repo: &Repo, index: &gix::index::File) -> bool {
 }
 
 /// Whether `path` is a file of attributes.
-pub(super) fn is_attributes(path: &[u8]) -> bool {
+pub fn is_attributes(path: &[u8]) -> bool {
     path.strip_suffix(b".gitattributes").is_some_and(|dir| dir.is_empty() || dir.ends_with(b"/"))
 }
 
@@ -158,12 +160,12 @@ impl Walk<'_> {
             }
             return Ok(());
         };
-        let repo = self.objects.local();
-        let commit = repo.find_commit(super::objects::to_gix(head)?).map_err(|e| Error::Object(e.to_string()))?;
-        let tree = commit.tree_id().map_err(|e| Error::Object(e.to_string()))?.detach();
+        let commit = self.objects.commit(head)?.ok_or_else(|| Error::Object(format!("commit {head} is missing")))?;
+        let tree = super::objects::to_gix(&commit.tree)?;
         if self.index.tree().is_some_and(|t| t.num_entries.is_some() && t.id == tree) {
             return Ok(());
         }
+        let repo = self.objects.local();
         let of_head = repo.index_from_tree(&tree).map_err(|e| Error::Object(e.to_string()))?;
         let (mut a, mut b) = (of_head.entries().iter().peekable(), self.index.entries().iter().peekable());
         loop {

@@ -60,6 +60,9 @@ type Below<'e> = Vec<(&'e [u8], &'e Edit)>;
 /// The snapshot of what `place` holds now. It must have a commit checked out.
 pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
     let Some(head) = place.head else { return Err(Error::NotUsable("it has no commit yet".into())) };
+    if is_being_made(place.admin) {
+        return Err(Error::NotUsable("git is still making it".into()));
+    }
     let commit = store.objects().commit(head)?.ok_or_else(|| Error::Object(format!("commit {head} is missing")))?;
     let mut doubtful = BTreeMap::new();
     let seen = status::look(store.repo(), store.objects(), place).unwrap_or_else(|e| {
@@ -95,6 +98,12 @@ pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
     Ok(Snapshot { dirty: dirty || parents.len() > 1, tree, commit: wrapped, unmerged: false, doubtful, changes })
 }
 
+/// `git worktree add` has not checked anything out yet: that is no work of somebody who deletes everything.
+fn is_being_made(admin: &Path) -> bool {
+    let marked = || files::read_limited(&admin.join("locked"), 64).ok().flatten();
+    !admin.join("index").exists() && marked().is_some_and(|m| m.trim_ascii() == b"initializing")
+}
+
 /// `tree` with `text` as the file at `path`, which keeps its mode where it is there.
 pub fn with_file(store: &Store, tree: &Oid, path: &[u8], text: &[u8]) -> Result<Oid> {
     let repo = store.objects().local();
@@ -128,6 +137,9 @@ fn edits(
     let mut to_convert: Vec<&RelPath> = Vec::new();
     let changed = seen.changes.modified.iter().chain(&seen.changes.untracked);
     let paths: BTreeSet<&RelPath> = changed.chain(&seen.touched).chain(&seen.doubted).collect();
+    if paths.is_empty() {
+        return Ok(Some(edits));
+    }
     let settings = store.repo().settings()?;
     let converts = seen.converts
         || settings.iter().any(|(_, k, v)| k == "core.autocrlf" && v != "false")

@@ -90,6 +90,16 @@ fn read_at(repo: &Repo, admin: PathBuf) -> Option<Entry> {
     Some(Entry { id, head: head(repo, &admin), admin, path, locked })
 }
 
+/// Ends git's own watcher of the files of a worktree that is about to go, where the user has one: it would go on for ever,
+/// and looks like somebody who works there.
+pub fn stop_monitor(repo: &Repo, entry: &Entry) {
+    if entry.admin.join("fsmonitor--daemon.ipc").symlink_metadata().is_ok() {
+        let stop = repo.call_in(&entry.path, &entry.admin, ["fsmonitor--daemon", "stop"]);
+        // One that does not answer is then in the way, as anybody else is.
+        let _ = stop.within(std::time::Duration::from_secs(5)).output();
+    }
+}
+
 /// The commit that was checked out last, by the log of HEAD; `None` where there is no log.
 pub fn last_head(admin: &Path) -> Option<Oid> {
     let log = files::read_limited(&admin.join("logs/HEAD"), 16 << 20).ok()??;

@@ -5,9 +5,11 @@
 //! one, folding sorts by time and then id.
 
 use super::agent::AgentId;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// What happened. A closed list, with one door for what later versions write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +85,7 @@ impl From<Kind> for String {
 }
 
 /// One line of the journal.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Event {
     /// RFC 3339, UTC.
     pub at: String,
@@ -93,60 +95,69 @@ pub struct Event {
     pub agent: AgentId,
     /// What.
     pub kind: Kind,
-    /// The rest, by kind. Never a path, pid, port or secret.
-    #[serde(flatten)]
-    pub more: Map<String, Value>,
+    /// Its note, and where it is there: of most lines of a journal nobody wants the rest.
+    line: (Arc<[u8]>, Range<usize>),
+    more: OnceLock<Map<String, Value>>,
+}
+
+/// What every event has.
+#[derive(Deserialize)]
+struct Head {
+    at: String,
+    id: String,
+    agent: AgentId,
+    kind: Kind,
 }
 
 impl Event {
+    /// A new one. Of `more` nothing is a path, pid, port or secret.
+    pub fn new(at: String, id: String, agent: AgentId, kind: Kind, more: Map<String, Value>) -> Event {
+        Event { at, id, agent, kind, line: (Arc::default(), 0..0), more: OnceLock::from(more) }
+    }
+
+    /// Reads a line of a note; `None` where it is no event.
+    fn parse(note: &Arc<[u8]>, line: Range<usize>) -> Option<Event> {
+        let bytes = &note[line.clone()];
+        let Head { at, id, agent, kind } = serde_json::from_slice(bytes).ok()?;
+        // A struct is read from a list as well.
+        let is_object = bytes.trim_ascii_start().starts_with(b"{");
+        is_object.then(|| Event { at, id, agent, kind, line: (note.clone(), line), more: OnceLock::new() })
+    }
+
+    /// The rest, by kind.
+    pub fn more(&self) -> &Map<String, Value> {
+        self.more.get_or_init(|| {
+            let (note, line) = &self.line;
+            let mut all: Map<String, Value> = serde_json::from_slice(&note[line.clone()]).unwrap_or_default();
+            ["at", "id", "agent", "kind"].iter().for_each(|key| drop(all.shift_remove(*key)));
+            all
+        })
+    }
+
     /// A string among the rest.
     pub fn text(&self, key: &str) -> Option<&str> {
-        self.more.get(key).and_then(Value::as_str)
+        self.more().get(key).and_then(Value::as_str)
     }
 }
 
-/// By hand, for a listing reads every line there is: what serde derives for `flatten` copies each value twice.
-impl<'de> Deserialize<'de> for Event {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Event, D::Error> {
-        from.deserialize_map(Fields)
+impl PartialEq for Event {
+    fn eq(&self, other: &Event) -> bool {
+        let head = (&self.at, &self.id, &self.agent, &self.kind);
+        head == (&other.at, &other.id, &other.agent, &other.kind) && self.more() == other.more()
     }
 }
 
-struct Fields;
-
-impl<'de> Visitor<'de> for Fields {
-    type Value = Event;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an event")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Event, A::Error> {
-        let (mut at, mut id, mut agent, mut kind) = (None, None, None, None);
-        let mut more = Map::new();
-        while let Some(key) = map.next_key::<String>()? {
-            let twice = match key.as_str() {
-                "at" => at.replace(map.next_value()?).is_some(),
-                "id" => id.replace(map.next_value()?).is_some(),
-                "agent" => agent.replace(map.next_value()?).is_some(),
-                "kind" => kind.replace(map.next_value::<String>()?).is_some(),
-                _ => {
-                    more.insert(key, map.next_value()?);
-                    continue;
-                }
-            };
-            if twice {
-                return Err(A::Error::custom(format_args!("'{key}' twice")));
-            }
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("at", &self.at)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("agent", &self.agent)?;
+        map.serialize_entry("kind", &self.kind)?;
+        for (key, value) in self.more() {
+            map.serialize_entry(key, value)?;
         }
-        let missing = A::Error::missing_field;
-        Ok(Event {
-            at: at.ok_or_else(|| missing("at"))?,
-            id: id.ok_or_else(|| missing("id"))?,
-            agent: agent.ok_or_else(|| missing("agent"))?,
-            kind: kind.ok_or_else(|| missing("kind"))?.into(),
-            more,
-        })
+        map.end()
     }
 }
 
@@ -163,13 +174,17 @@ impl Journal {
     /// Reads a note. Never fails: what cannot be read is counted and kept.
     pub fn parse(bytes: &[u8]) -> Journal {
         let mut out = Journal::default();
+        let note: Arc<[u8]> = bytes.into();
+        let mut at = 0;
         for line in bytes.split(|b| *b == b'\n') {
+            let range = at..at + line.len();
+            at = range.end + 1;
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            match serde_json::from_slice::<Event>(line) {
-                Ok(e) => out.events.push(e),
-                Err(_) => out.damaged.push(line.to_vec()),
+            match Event::parse(&note, range) {
+                Some(e) => out.events.push(e),
+                None => out.damaged.push(line.to_vec()),
             }
         }
         out.sort();
@@ -222,6 +237,8 @@ mod tests {
     fn a_later_versions_kind_survives_a_round_trip() {
         let line = event("1", "teleported");
         let j = Journal::parse(line.as_bytes());
+        let list = Journal::parse(b"[\"2026-01-01T00:00:00Z\",\"1\",\"ab\",\"created\"]");
+        assert_eq!((list.events.len(), list.damaged.len()), (0, 1));
         assert_eq!(j.events[0].kind, Kind::Other("teleported".into()));
         assert_eq!(serde_json::to_string(&j.events[0]).unwrap(), line);
     }
@@ -244,7 +261,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_and_kept(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let good = event("z", "created");
-            let e: Event = serde_json::from_str(&good).unwrap();
+            let e = Journal::parse(good.as_bytes()).events.remove(0);
             let out = Journal::append(&bytes, std::slice::from_ref(&e));
             prop_assert!(out.starts_with(&bytes));
             prop_assert!(Journal::parse(&out).events.iter().any(|x| x.id == "z"));

@@ -127,6 +127,11 @@ impl Manager {
     }
 }
 
+/// Which hook of git's configuration the setting `key` is about, and which of its variables.
+pub fn setting(key: &str) -> Option<(&str, &str)> {
+    key.strip_prefix("hook.")?.rsplit_once('.')
+}
+
 /// The commands that git's configuration names for `event` and that are switched on, in order: git 2.54 and later run
 /// them before the file. `settings`: keys (section and variable in lower case) and values, as git lists them.
 pub fn configured<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>, event: Event) -> Vec<String> {
@@ -139,7 +144,7 @@ pub fn configured<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>, event:
     }
     let mut all: Vec<One<'a>> = Vec::new();
     for (key, value) in settings {
-        let Some((name, variable)) = key.strip_prefix("hook.").and_then(|k| k.rsplit_once('.')) else { continue };
+        let Some((name, variable)) = setting(key) else { continue };
         let at = all.iter().position(|one| one.name == name).unwrap_or_else(|| {
             all.push(One { name, ..One::default() });
             all.len() - 1

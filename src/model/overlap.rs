@@ -189,6 +189,19 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Two that do not meet.
+    pub fn free(a: usize, b: usize) -> Pair {
+        Pair {
+            a,
+            b,
+            level: Some(Level::None),
+            meetings: Vec::new(),
+            twins: Vec::new(),
+            unknown: None,
+            doubts: Vec::new(),
+        }
+    }
+
     /// The paths of the worst level.
     pub fn paths(&self) -> Vec<&[u8]> {
         self.meetings.iter().filter(|m| Some(m.level) == self.level).map(|m| m.path.as_slice()).collect()

@@ -63,6 +63,15 @@ pub struct Removed {
     pub landed: Option<String>,
     /// How to take it back; `null` where it would only be removed.
     pub undo: Option<String>,
+    /// Why the last steps are left to the next command.
+    pub pending: Option<String>,
+}
+
+impl Removed {
+    /// What is to be said where its last steps are left to the next command.
+    pub fn warning(&self) -> Option<String> {
+        self.pending.as_ref().map(|why| format!("'{}': {}", self.name, remove::not_noted(why)))
+    }
 }
 
 /// One that stays.
@@ -103,11 +112,12 @@ impl Cleaned {
     pub fn lines(&self) -> Vec<String> {
         let line = |r: &Removed| {
             let undo = r.undo.as_ref().map(|u| format!("; undo: {u}")).unwrap_or_default();
+            let pending = r.pending.as_ref().map(|why| format!("; {}", remove::not_noted(why))).unwrap_or_default();
             let why = match r.reason {
                 Zombie::Landed => "has landed",
                 _ => "has lost its branch",
             };
-            format!("'{}' {why} and is in the trash{undo}", r.name)
+            format!("'{}' {why} and is in the trash{pending}{undo}", r.name)
         };
         self.removed.iter().map(line).collect()
     }
@@ -186,7 +196,7 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             Landing::In { at, proof } => Some(format!("{at} ({})", proof.words())),
             _ => None,
         };
-        let mut gone = Removed { name: name.clone(), reason, landed, undo: None };
+        let mut gone = Removed { name: name.clone(), reason, landed, undo: None, pending: None };
         if how.dry_run {
             out.removed.push(gone);
             continue;
@@ -197,7 +207,8 @@ pub fn pass(ctx: &Context, how: &How) -> Result<Cleaned> {
             continue;
         }
         match remove::remove(ctx, name, &options) {
-            Ok(remove::Outcome::Removed { .. }) => {
+            Ok(remove::Outcome::Removed { pending, .. }) => {
+                gone.pending = pending;
                 gone.undo = Some(format!("git agents restore {}", shell_word(name)));
                 out.removed.push(gone);
             }

@@ -281,8 +281,6 @@ fn fill(ctx: &Context, reg: &Registration, entry: &worktree::Entry) -> Result<()
     // The user's filters run: that is what a checkout is. Nothing else of theirs does.
     let args = [
         "-c",
-        "core.hooksPath=/dev/null",
-        "-c",
         "core.fsmonitor=false",
         "-c",
         "advice.detachedHead=false",
@@ -292,6 +290,7 @@ fn fill(ctx: &Context, reg: &Registration, entry: &worktree::Entry) -> Result<()
         "--no-recurse-submodules",
     ];
     let reset = Call::user_visible(&entry.path, args)
+        .without_hooks(&ctx.repo().configured_hooks())
         .env("GIT_DIR", &entry.admin)
         .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
         .env("GIT_WORK_TREE", &entry.path)

@@ -90,9 +90,6 @@ pub enum Step {
     },
 }
 
-/// The first git that runs hooks from its configuration.
-const CONFIGURED: (u32, u32) = (2, 54);
-
 /// Looks.
 pub fn survey(ctx: &Context) -> Result<Survey> {
     let repo = ctx.repo();
@@ -116,7 +113,7 @@ pub fn survey(ctx: &Context) -> Result<Survey> {
         let settings = repo.settings()?.iter().map(|(_, key, value)| (key.as_str(), value.as_str()));
         files.push(HookFile { event, path, found, mode, configured: configured(settings, event) });
     }
-    let too_old = command::number(&repo.version) < CONFIGURED;
+    let too_old = command::number(&repo.version) < command::CONFIGURED_HOOKS;
     let no_configured = too_old.then(|| format!("git {} does not run hooks from its configuration", repo.version));
     Ok(Survey { dir, not_here, relative, no_configured, manager, files })
 }

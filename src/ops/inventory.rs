@@ -331,7 +331,7 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
             ));
         }
     }
-    let stale = super::moved::stale(ctx, a);
+    let stale = link.as_ref().filter(|l| **l != worktree::Link::Good).and_then(|_| super::moved::stale(ctx, a));
     match (&a.entry, &link) {
         (Some(_), _) if stale.is_some() => {
             let tree = stale.unwrap_or_default();

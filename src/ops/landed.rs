@@ -9,7 +9,7 @@
 
 use super::cache::Cache;
 use super::inventory::{Agent, Inventory};
-use super::safe::has_own_commit;
+use super::safe::{has_own_commit, made_on};
 use super::{Context, Result};
 use crate::git::config_file::{self, Config};
 use crate::git::landing::{self, Trials};
@@ -200,13 +200,16 @@ pub fn all_with(ctx: &Context, inv: &Inventory, agents: &[&Agent], of: &Bases<'_
             continue;
         }
         for base in bases {
-            let noted = noted(inv, a);
-            let mut parts = vec!["landed 2", &tip.0, &base.0, &a.reg.fork.0, &rules];
+            let mut noted = noted(inv, a);
+            let mut parts = vec!["landed 3", &tip.0, &base.0, &a.reg.fork.0, &rules];
             parts.extend(noted.iter().map(|n| n.0.as_str()));
             let key = digest(&parts);
             match cache.find(&key) {
                 Some(known) => answers[i].push(known),
-                None => open.push((i, key, Question { tip: tip.clone(), base, fork: a.reg.fork.clone(), noted })),
+                None => {
+                    noted.extend(made_on(ctx, inv, a));
+                    open.push((i, key, Question { tip: tip.clone(), base, fork: a.reg.fork.clone(), noted }));
+                }
             }
         }
     }
@@ -244,7 +247,8 @@ struct Question {
     tip: Oid,
     base: Oid,
     fork: Oid,
-    /// Earlier tips that were landed.
+    /// Earlier tips that were landed, and commits that were made on the branch: where the base was moved forward by hand
+    /// nothing else tells them from commits of the base that the branch took in.
     noted: Vec<Oid>,
 }
 
@@ -419,7 +423,7 @@ impl<'c> Judge<'c> {
         };
         let landing = match self.taken_back(q, &work, &at)? {
             Some(by) => Landing::TakenBack { at, by },
-            None => match self.taken_back_before(q, &work.start, proof)? {
+            None => match self.taken_back_before(q, &work.start)? {
                 Some((at, by)) => Landing::TakenBack { at, by },
                 None => Landing::In { at, proof },
             },
@@ -527,9 +531,9 @@ impl<'c> Judge<'c> {
 
     /// Where the branch landed before, up to `start`, and that was taken back: a merge of what came since does not bring it
     /// again. The commit it landed as, and the one that undid it.
-    fn taken_back_before(&mut self, q: &Question, start: &Oid, proof: Proof) -> Answer<Option<(Oid, Oid)>> {
+    fn taken_back_before(&mut self, q: &Question, start: &Oid) -> Answer<Option<(Oid, Oid)>> {
         let objects = self.ctx.state.objects.clone();
-        if proof != Proof::Ancestor || [&q.fork, &q.tip].contains(&start) || !objects.is_ancestor(&q.fork, start)? {
+        if [&q.fork, &q.tip].contains(&start) || !objects.is_ancestor(&q.fork, start)? {
             return Ok(None);
         }
         if !self.is_own(q, start)? {

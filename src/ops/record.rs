@@ -389,12 +389,12 @@ pub fn is_creation(live: &Record, expected: bool) -> bool {
 }
 
 fn number(e: &Event, key: &str) -> Option<u32> {
-    e.more.get(key)?.as_u64()?.try_into().ok()
+    e.more().get(key)?.as_u64()?.try_into().ok()
 }
 
 /// The record an `exited` event holds.
 pub fn from_event(e: &Event) -> Option<Record> {
-    serde_json::from_value(e.more.get("record")?.clone()).ok()
+    serde_json::from_value(e.more().get("record")?.clone()).ok()
 }
 
 /// The `exited` event for `r`: the same id whoever notices.

@@ -137,6 +137,11 @@ pub enum Outcome {
     },
 }
 
+/// A removal whose last steps are left to the next command, `why`, in words.
+pub fn not_noted(why: &str) -> String {
+    format!("not all of it is noted yet: {why}; the next command goes on with it")
+}
+
 /// What a removal did with the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tree {
@@ -168,6 +173,9 @@ pub fn remove(ctx: &Context, name: &str, options: &Options) -> Result<Outcome> {
     if let (false, Some(record), Ok(Some(_lock))) = (options.dry_run, &a.record, keep_from_starting(a)?) {
         // What a killed git of a run that is over left there is nobody's.
         unfinished::heal_after_run(ctx, &a.reg, record.ended.as_deref())?;
+    }
+    if let (false, Some(entry)) = (options.dry_run, &a.entry) {
+        worktree::stop_monitor(ctx.repo(), entry);
     }
     let facts = match options.unasked {
         true => safe::facts_unasked(ctx, &inv, a, &options.throw_away, None)?,

@@ -143,7 +143,8 @@ fn start_fresh(ctx: &Context, reg: &Registration, max_file: u64) -> Result<()> {
     let wanted = crate::git::capture::Options { reference: &reference, about, max_file, also: &[] };
     let kept = crate::git::capture::take(ctx.repo(), &ctx.state.objects, &entry, tip.as_ref(), &wanted)?;
     let git = |args: &[&str]| {
-        crate::git::command::Call::user_visible(&entry.path, ["-c", "core.hooksPath=/dev/null"].iter().chain(args))
+        crate::git::command::Call::user_visible(&entry.path, args)
+            .without_hooks(&ctx.repo().configured_hooks())
             .env("GIT_DIR", &entry.admin)
             .env("GIT_COMMON_DIR", &ctx.repo().common_dir)
             .env("GIT_WORK_TREE", &entry.path)

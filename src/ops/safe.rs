@@ -5,7 +5,6 @@
 use super::inventory::{Agent, Inventory};
 use super::landed::{self, Landing};
 use super::{Context, Result, moved};
-use crate::git::command::Call;
 use crate::git::status::{self, Place};
 use crate::git::{capture, endings, locks, sterile, worktree};
 use crate::model::agent::{Oid, Origin, Zombie};
@@ -514,21 +513,35 @@ pub fn has_own_commit(ctx: &Context, inv: &Inventory, a: &Agent) -> bool {
     if inv.journal.get(&a.reg.id).is_some_and(|j| j.last(&Kind::Commit).is_some()) || a.reg.ahead.is_some() {
         return true;
     }
+    !logged(ctx, a).is_empty()
+}
+
+/// The commits that were made on the branch, as far as journal and reflogs know them; see [`has_own_commit`].
+pub fn made_on(ctx: &Context, inv: &Inventory, a: &Agent) -> Vec<Oid> {
+    let noted = inv.journal.get(&a.reg.id).into_iter().flat_map(|j| j.all(&Kind::Commit));
+    noted.filter_map(|e| Oid::parse(e.text("commit")?)).chain(logged(ctx, a)).collect()
+}
+
+/// Of those the ones in reflogs.
+fn logged(ctx: &Context, a: &Agent) -> Vec<Oid> {
+    let mut entries: Vec<(String, String)> = Vec::new();
     if ctx.repo().reftable {
-        let said = |call: Call| call.text().unwrap_or_default();
-        let log = |name: &str| ["log", "-g", "--format=%gs", name, "--"].map(str::to_owned);
-        let mut lines = said(ctx.repo().call(log(&a.reg.branch)));
-        if let Some(e) = &a.entry {
-            lines = format!("{lines}\n{}", said(ctx.repo().call_in(&e.path, &e.admin, log("HEAD"))));
+        let log = |name: &str| ["log", "-g", "--format=%H%x09%gs", name, "--"].map(str::to_owned);
+        let mut calls = vec![ctx.repo().call(log(&a.reg.branch))];
+        calls.extend(a.entry.as_ref().map(|e| ctx.repo().call_in(&e.path, &e.admin, log("HEAD"))));
+        for text in calls.into_iter().filter_map(|c| c.text().ok()) {
+            entries.extend(text.lines().filter_map(|l| l.split_once('\t')).map(|(id, w)| (id.into(), w.into())));
         }
-        return lines.lines().any(is_own_entry);
+    } else {
+        let mut logs = vec![ctx.repo().common_dir.join("logs").join(&a.reg.branch)];
+        logs.extend(a.entry.as_ref().map(|e| e.admin.join("logs/HEAD")));
+        for bytes in logs.iter().filter_map(|p| std::fs::read(p).ok()) {
+            let text = String::from_utf8_lossy(&bytes);
+            let entry = |(who, what): (&str, &str)| Some((who.split(' ').nth(1)?.to_owned(), what.to_owned()));
+            entries.extend(text.lines().filter_map(|l| l.split_once('\t')).filter_map(entry));
+        }
     }
-    let mut logs = vec![ctx.repo().common_dir.join("logs").join(&a.reg.branch)];
-    logs.extend(a.entry.as_ref().map(|e| e.admin.join("logs/HEAD")));
-    logs.iter().any(|p| {
-        let text = std::fs::read(p).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
-        text.lines().filter_map(|l| l.split_once('\t')).any(|(_, what)| is_own_entry(what))
-    })
+    entries.iter().filter(|(_, what)| is_own_entry(what)).filter_map(|(id, _)| Oid::parse(id)).collect()
 }
 
 fn is_own_entry(what: &str) -> bool {

@@ -23,7 +23,7 @@ fn last(ctx: &Context, inv: &Inventory, a: &Agent) -> Option<(Compared, bool)> {
 
 fn read(journal: &Journal) -> Option<Compared> {
     let event = journal.last(&Kind::Tested)?;
-    serde_json::from_value(serde_json::Value::Object(event.more.clone())).ok()
+    serde_json::from_value(serde_json::Value::Object(event.more().clone())).ok()
 }
 
 /// For `status`.

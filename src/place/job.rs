@@ -6,7 +6,7 @@
 
 use crate::git::command::{plain_path, scrub};
 use crate::runtime::process::{self, Identity};
-use crate::runtime::signals::{Signals, Wake};
+use crate::runtime::signals::{Signals, Wake, pipe};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
@@ -156,8 +156,7 @@ pub fn run(
 
 #[expect(clippy::disallowed_methods, reason = "the one place that starts the user's programs")]
 fn start(job: &Job) -> std::io::Result<(Child, OwnedFd)> {
-    let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-    nix::fcntl::fcntl(&read, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+    let (read, write) = pipe()?;
     let (program, args) = job.argv.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command.args(args).current_dir(&job.cwd).process_group(0);

@@ -179,7 +179,11 @@ pub fn free_space(path: &Path) -> Option<u64> {
         dir = dir.parent()?;
     }
     let v = nix::sys::statvfs::statvfs(dir).ok()?;
-    Some(v.blocks_available().saturating_mul(v.fragment_size()))
+    #[cfg(target_os = "linux")]
+    let blocks = v.blocks_available();
+    #[cfg(not(target_os = "linux"))]
+    let blocks = u64::from(v.blocks_available());
+    Some(blocks.saturating_mul(v.fragment_size()))
 }
 
 /// The same file by the plain way: no link and no `..` in what leads to it; as it is where that cannot be told.
@@ -260,8 +264,9 @@ pub fn sync_all_beside(dir: &Path) -> Result<(), Error> {
     nix::unistd::syncfs(&f).map_err(|e| because("sync", dir)(e.into()))?;
     #[cfg(not(target_os = "linux"))]
     {
-        drop(f);
+        // It only begins to write; the second one waits for the disk, and for what came before.
         nix::unistd::sync();
+        f.sync_all().map_err(because("sync", dir))?;
     }
     Ok(())
 }
@@ -359,7 +364,8 @@ fn device(st: &nix::sys::stat::FileStat) -> u64 {
 
 #[cfg(not(target_os = "linux"))]
 fn device(st: &nix::sys::stat::FileStat) -> u64 {
-    st.st_dev.unsigned_abs().into()
+    // As the standard library has it.
+    i64::from(st.st_dev).cast_unsigned()
 }
 
 fn remove_at(parent: std::os::fd::BorrowedFd<'_>, name: &std::ffi::OsStr, dev: u64, shown: &Path) -> Result<(), Error> {

@@ -7,7 +7,9 @@
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 
 /// Which process, for certain within this boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +30,7 @@ pub fn boot_id() -> String {
         #[cfg(target_os = "linux")]
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
         #[cfg(not(target_os = "linux"))]
-        let id = mac::boot_time();
+        let id = mac::boot_id();
         id
     };
     BOOT.get_or_init(read).clone()
@@ -133,6 +135,7 @@ pub fn environment_holds(pid: i32, entry: &str) -> Option<bool> {
 }
 
 /// Every living process started with `entry` in its environment, except ourselves.
+#[cfg(target_os = "linux")]
 pub fn marked(entry: &str) -> Vec<Identity> {
     let own = std::process::id().cast_signed();
     all().into_iter().filter(|p| *p != own && environment_holds(*p, entry) == Some(true)).filter_map(identify).collect()
@@ -276,6 +279,13 @@ pub fn unblock_signals(command: &mut std::process::Command) {
     unsafe { command.pre_exec(move || none.thread_set_mask().map_err(std::io::Error::from)) };
 }
 
+/// Has the system keep the signal of an ended child for whoever waits for it. Elsewhere than on Linux one that nobody
+/// handles is dropped, blocked or not.
+pub fn keep_child_signals() {
+    #[cfg(not(target_os = "linux"))]
+    mac::handle_child_signals();
+}
+
 /// Whether whoever started us had `signal` ignored: nohup does, and a shell for what it puts in the background.
 #[expect(unsafe_code, reason = "nix has no safe way to ask without setting")]
 pub fn is_ignored(signal: Signal) -> bool {
@@ -349,7 +359,7 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 mod mac;
 #[cfg(not(target_os = "linux"))]
-pub use mac::{all, command_line, environment_holds, is_open_anywhere, standing_in, stat};
+pub use mac::{all, command_line, environment_holds, is_open_anywhere, marked, standing_in, stat};
 
 #[cfg(test)]
 mod tests {

@@ -32,14 +32,21 @@ const CAUGHT: [Signal; 6] =
 /// Of these, what may have been ignored on purpose.
 const LEFT: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
 
+/// A pipe whose end for reading does not block; no program that is started inherits either.
+pub fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = std::io::pipe()?;
+    nix::fcntl::fcntl(&read, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+    Ok((read.into(), write.into()))
+}
+
 impl Signals {
     /// Starts catching. Once a process, before other threads start.
     pub fn catch() -> std::io::Result<Signals> {
         let caught = |s: &Signal| !(LEFT.contains(s) && process::is_ignored(*s));
         let set: SigSet = CAUGHT.into_iter().filter(caught).collect();
         set.thread_block()?;
-        let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
-        nix::fcntl::fcntl(&read, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
+        crate::runtime::process::keep_child_signals();
+        let (read, write) = pipe()?;
         std::thread::Builder::new().stack_size(64 << 10).name("signals".into()).spawn(move || {
             while let Ok(signal) = set.wait() {
                 // The pipe can only be closed when the process ends.
@@ -53,8 +60,7 @@ impl Signals {
 
     /// Catches nothing: for a foreground process that leaves signals to the terminal, and as a stand-in.
     pub fn none() -> Signals {
-        let (read, _) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC | nix::fcntl::OFlag::O_NONBLOCK)
-            .expect("a pipe can be made at the start of a command");
+        let (read, _) = pipe().expect("a pipe can be made at the start of a command");
         Signals { pipe: read }
     }
 

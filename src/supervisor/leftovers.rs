@@ -5,7 +5,6 @@
 
 use super::attempt;
 use super::{Agent, say};
-use crate::git::command::Call;
 use crate::git::{status, worktree};
 use crate::ops::Result;
 use crate::place::adapter::Adapter;
@@ -42,12 +41,7 @@ pub fn commit(agent: &mut Agent, entry: &worktree::Entry, row: &Adapter, changes
         return Ok(end);
     }
     let quiet = ["diff", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=none"];
-    let nothing = Call::new(&entry.path, quiet)
-        .env("GIT_DIR", &entry.admin)
-        .env("GIT_COMMON_DIR", &agent.ctx.repo().common_dir)
-        .env("GIT_WORK_TREE", &entry.path)
-        .yes_no()?;
-    if nothing {
+    if agent.ctx.repo().call_in(&entry.path, &entry.admin, quiet).yes_no()? {
         return Ok(Commit::Done);
     }
     let title = crate::model::text::one_line(&agent.task.title, 72);

@@ -12,6 +12,7 @@ use crate::ops::record::{RunDir, stand};
 use crate::ops::{Error, Result};
 use crate::runtime::files;
 use crate::runtime::lock::Lock;
+use crate::runtime::signals::pipe;
 use nix::poll::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -382,8 +383,7 @@ fn sleep_on(agent: &mut Agent, path: &Path) -> Result<()> {
 }
 
 fn wait_for(path: &Path) -> Result<Waiter> {
-    let (free, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
-        .map_err(|e| Error::refused(format!("no pipe: {e}"), "git agents retry"))?;
+    let (free, write) = pipe().map_err(|e| Error::refused(format!("no pipe: {e}"), "git agents retry"))?;
     let awaited = path.to_owned();
     // Where no thread can be had its end of the pipe closes, which wakes as well.
     let _ = std::thread::Builder::new().stack_size(64 << 10).spawn(move || {

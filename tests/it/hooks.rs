@@ -469,3 +469,111 @@ fn hooks_from_git_s_configuration_were_not_seen() {
     let out = agents(&["hooks", "status"]).code(1);
     assert!(standing(&out, "post-merge").contains("git's configuration names other commands"), "{out}");
 }
+
+/// Puts a git on the `PATH` that says that it is `version` and sets off three events in every call that could change
+/// something; as that one is documented to, it runs what its configuration has for them and nobody switched off.
+fn git_that_sets_off_events(env: &Env, version: &str) {
+    let git = env.git_program();
+    let git = git.display();
+    let events_have_a_switch = if version < "2.55" { "false" } else { "true" };
+    let script = format!(
+        r#"#!/bin/sh
+off() {{ [ "$({git} config --type=bool "hook.$1.enabled")" = false ]; }}
+case " $* " in
+*" --version "*) echo "git version {version}"; exit ;;
+*" config "* | *" rev-parse "*) exec {git} "$@" ;;
+*" hook run "*) events=${{*##*--ignore-missing }}; events=${{events%% *}} ;;
+*) events="reference-transaction post-index-change post-checkout" ;;
+esac
+for event in $events; do
+    {events_have_a_switch} && off "$event" && continue
+    {git} config --get-regexp '^hook[.].*[.]event$' " ?$event\$" | sed 's/^hook[.]//; s/[.]event [^ ]*$//' |
+        while IFS= read -r name; do
+            off "$name" || sh -c "$({git} config "hook.$name.command") \"\$@\"" sh "$@" </dev/null
+        done
+done
+exec {git} "$@"
+"#
+    );
+    env.script("git", &script);
+}
+
+/// What ran from git's configuration in one command, each with the arguments of its git.
+fn ran_in(repo: &Repo<'_>, args: &[&str]) -> (Out, Vec<String>) {
+    let ran = repo.env.root().join("ran");
+    let _ = std::fs::remove_file(&ran);
+    let mut command = repo.env.command("git-agents", repo.path());
+    command.args(args);
+    let out = run(command, b"");
+    let lines = std::fs::read_to_string(&ran).unwrap_or_default();
+    (out, lines.lines().map(str::to_owned).collect())
+}
+
+/// A hook in git's configuration that tells [`ran_in`].
+fn watch(at: &Repo<'_>, scope: &[&str], name: &str) {
+    let ran = at.env.root().join("ran");
+    let set = |variable: &str, value: &str| {
+        let key = format!("hook.{name}.{variable}");
+        at.git(&[&["config"], scope, &["--add", &key, value]].concat());
+    };
+    set("command", &format!("echo >>'{}' {name:?}", ran.display()));
+    for event in ["reference-transaction", "post-index-change", "post-checkout"] {
+        set("event", event);
+    }
+}
+
+#[test]
+fn hooks_from_git_s_configuration_ran_in_calls_that_run_none() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    watch(&repo, &[], "it's a=b.c");
+    watch(&repo, &["--global"], "of the user");
+    let at = crate::sync::with_commit(&repo, "k", "src/a.txt", "of k\n");
+    git_that_sets_off_events(&env, "2.54.0");
+    let none = Vec::<String>::new();
+    for args in [["rm", "k"], ["restore", "k"]] {
+        let (out, lines) = ran_in(&repo, &args);
+        assert_eq!((out.status, lines), (0, none.clone()), "{out}");
+    }
+    // The rebase is the user's, with all it sets off; the way back out of it is not.
+    repo.write("src/b.txt", "of the base\n");
+    repo.commit("The base moves");
+    let (out, lines) = ran_in(&repo, &["sync", "k"]);
+    assert!(out.status == 0 && !lines.is_empty() && lines.iter().all(|l| l.contains(" rebase ")), "{out}{lines:?}");
+    assert_eq!(at.tip("HEAD~1"), repo.tip("main"));
+}
+
+#[test]
+fn a_hook_from_git_s_configuration_ran_twice_in_a_new_worktree_and_in_a_fresh_one() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    watch(&repo, &[], "it's a=b.c");
+    git_that_sets_off_events(&env, "2.54.0");
+    let (out, lines) = ran_in(&repo, &["new", "k"]);
+    assert!(out.status == 0 && lines.len() == 1 && lines[0].contains(" hook run "), "{out}{lines:?}");
+    let list = env.root().join("list.md");
+    let task = "1. Make it {name=t}\n   - WRITE: t.txt: t\n   - COMMIT: T\n   - WRITE: left.txt: left\n";
+    std::fs::write(&list, task).unwrap();
+    ran_in(&repo, &["run", "-q", "-a", "scripted", "-f", list.to_str().unwrap()]).0.ok();
+    let (out, lines) = ran_in(&repo, &["retry", "-q", "--fresh", "t"]);
+    // What the assistant does, and what is done in its stead.
+    let theirs = |l: &String| [" add ", " commit "].iter().any(|sub| l.contains(sub));
+    assert!(out.status == 0 && lines.iter().all(theirs), "{out}{lines:?}");
+}
+
+#[test]
+fn a_hook_in_a_worktree_s_own_configuration_ran_in_calls_that_run_none() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.git(&["config", "extensions.worktreeConfig", "true"]);
+    let at = crate::sync::with_commit(&repo, "k", "src/a.txt", "of k\n");
+    watch(&at, &["--worktree"], "planted");
+    at.write("src/a.txt", "not committed\n");
+    repo.write("src/b.txt", "of the base\n");
+    repo.commit("The base moves");
+    // 2.54 has no other switch than that of a name.
+    git_that_sets_off_events(&env, "2.55.0");
+    let (out, lines) = ran_in(&repo, &["sync", "--carry", "k"]);
+    assert!(out.status == 0 && !lines.is_empty() && lines.iter().all(|l| l.contains(" rebase ")), "{out}{lines:?}");
+    assert_eq!(at.read("src/a.txt"), "not committed\n");
+}

@@ -712,23 +712,24 @@ fn what_was_reverted_and_did_not_come_again_with_the_second_landing_counted_as_l
     let env = Env::new();
     let repo = env.repo("x");
     let state = |name: &str| repo.status_of(name)["branch_state"].as_str().unwrap().to_owned();
-    // A merge of ours, one by hand, and a fast-forward of ours.
-    for (name, first) in [
-        ("ours", &["agents", "land"][..]),
-        ("hand", &["merge", "--quiet", "--no-ff", "--no-edit"]),
-        ("forward", &["agents", "land", "--ff-only"]),
+    // A merge and a fast-forward, of ours and by hand; what came later landed as a merge, or as one commit.
+    for (name, first, second) in [
+        ("ours", &["agents", "land"][..], "--merge"),
+        ("hand", &["merge", "--quiet", "--no-ff", "--no-edit"], "--squash"),
+        ("forward", &["agents", "land", "--ff-only"], "--squash"),
+        ("hand-forward", &["merge", "--quiet", "--ff-only"], "--merge"),
     ] {
         let k = agent(&repo, name, &format!("{name}-1.txt"), "1\n");
         k.write("left.txt", "so that it stays\n");
         repo.git(&[first, &[name]].concat());
         assert_eq!(state(name), "landed");
-        let mainline: &[&str] = if name == "forward" { &[] } else { &["-m", "1"] };
+        let mainline: &[&str] = if name.contains("forward") { &[] } else { &["-m", "1"] };
         repo.git(&[&["revert", "--no-edit"], mainline, &["HEAD"]].concat());
         let reverted = repo.tip("HEAD");
         k.write(format!("{name}-2.txt"), "2\n");
         k.git(&["add", &format!("{name}-2.txt")]);
         k.git(&["commit", "--quiet", "-m", "More"]);
-        repo.agents(&["land", name]).ok();
+        repo.agents(&["land", second, name]).ok();
         assert!(!repo.join(format!("{name}-1.txt")).exists() && repo.join(format!("{name}-2.txt")).exists());
         let a = repo.status_of(name);
         assert_ne!(a["branch_state"], "landed", "{a}");
@@ -752,6 +753,25 @@ fn what_was_reverted_and_did_not_come_again_with_the_second_landing_counted_as_l
 }
 
 #[test]
+fn what_was_reverted_of_the_base_looked_like_the_work_of_a_branch_that_had_been_moved_up_to_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agents(&["new", "k"]).ok();
+    repo.write("theirs.txt", "1\n");
+    repo.commit("Theirs");
+    let k = repo.worktree("k");
+    k.git(&["merge", "--quiet", "--ff-only", "main"]);
+    repo.git(&["revert", "--no-edit", "HEAD"]);
+    k.write("mine.txt", "1\n");
+    k.commit("Mine");
+    repo.git(&["merge", "--quiet", "--no-edit", "k"]);
+    assert!(repo.join("mine.txt").exists() && !repo.join("theirs.txt").exists());
+    assert_eq!(repo.status_of("k")["branch_state"], "landed");
+    repo.agents(&["clean"]).ok();
+    assert!(!k.path().exists());
+}
+
+#[test]
 fn a_base_that_is_checked_out_twice_looked_taken_back_in_one_of_them() {
     let env = Env::new();
     let repo = env.repo("x");
@@ -765,5 +785,25 @@ fn a_base_that_is_checked_out_twice_looked_taken_back_in_one_of_them() {
         untouched(&repo, &before, &main);
     }
     repo.git(&["-C", second.to_str().unwrap(), "switch", "--quiet", "--detach"]);
+    repo.agents(&["land", "k"]).ok();
+}
+
+#[test]
+fn a_merge_that_git_gave_up_staged_what_was_not_committed() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    two_sides(&repo);
+    repo.write("README.md", "not committed\n");
+    let before = repo.git(&["status", "--porcelain"]);
+    let in_the_way = repo.join(".git/AUTO_MERGE");
+    for style in ["--squash", "--merge"] {
+        let _ = std::fs::remove_file(&in_the_way);
+        std::fs::create_dir_all(in_the_way.join("x")).unwrap();
+        std::fs::write(in_the_way.join("x/y"), "").unwrap();
+        let out = repo.agents(&["land", style, "k"]).code(128);
+        assert!(out.stderr.contains("AUTO_MERGE"), "{out}");
+        std::fs::remove_dir_all(&in_the_way).unwrap();
+        assert_eq!(repo.git(&["status", "--porcelain"]), before, "{out}");
+    }
     repo.agents(&["land", "k"]).ok();
 }

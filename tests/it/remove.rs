@@ -664,3 +664,27 @@ fn advice_about_a_link_in_the_place_of_a_worktree_went_in_a_circle() {
     repo.agents(&["rm", "a"]).ok();
     assert_eq!(b.read("b.txt"), "not committed\n");
 }
+
+#[test]
+fn git_s_own_watcher_of_a_worktree_outlived_it() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let (k, other) = (repo.agent("k"), repo.agent("other"));
+    std::fs::write(repo.join(".git/worktrees/k/fsmonitor--daemon.ipc"), "").unwrap();
+    let (git, stopped) = (env.git_program(), env.root().join("stopped"));
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *\" fsmonitor--daemon stop \"*) pwd >>'{}'; exit ;; esac\nexec '{}' \"$@\"\n",
+        stopped.display(),
+        git.display()
+    );
+    env.script("git", &script);
+    for args in [&["rm", "--dry-run", "k"][..], &["rm", "other"], &["rm", "k"]] {
+        assert!(!stopped.exists(), "before {args:?}");
+        // Not through git: the real one would put itself in front.
+        let mut command = env.command("git-agents", repo.path());
+        command.args(args);
+        crate::support::env::run(command, b"").ok();
+    }
+    assert_eq!(std::fs::read_to_string(stopped).unwrap().trim_end(), k.path().to_str().unwrap());
+    assert!(!k.path().exists() && !other.path().exists());
+}

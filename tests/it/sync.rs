@@ -787,3 +787,32 @@ fn files_that_only_their_line_endings_make_different_were_refused_in_words_of_gi
         assert_eq!((at.tip("one"), at.read("doc.md")), (tip.clone(), "a\r\nb\r\nc\r\n".into()));
     }
 }
+
+#[test]
+fn a_rebase_that_could_not_write_down_its_first_step_left_the_files_of_the_base() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let at = with_commit(&repo, "k", "made.txt", "made\n");
+    repo.write("src/b.txt", "of the base\n");
+    repo.write("new/dir/on-base.txt", "new\n");
+    repo.git(&["add", "new", "src"]);
+    repo.git(&["commit", "--quiet", "-m", "The base moves"]);
+    let log = repo.join(".git/worktrees/k/logs/HEAD");
+    for args in [&["sync", "k"][..], &["sync", "--carry", "k"]] {
+        if args.len() == 3 {
+            at.write("made.txt", "made, and more\n");
+            at.write("left.txt", "not committed\n");
+        }
+        let before = (at.tip("HEAD"), at.git(&["status", "--porcelain"]));
+        std::fs::rename(&log, log.with_extension("kept")).unwrap();
+        std::fs::create_dir_all(log.join("x/y")).unwrap();
+        std::fs::write(log.join("x/y/z"), "").unwrap();
+        let out = repo.agents(args).code(128);
+        assert!(out.stderr.contains("cannot update the ref 'HEAD'"), "{out}");
+        assert_eq!((at.tip("HEAD"), at.git(&["status", "--porcelain"])), before, "{out}");
+        std::fs::remove_dir_all(&log).unwrap();
+        std::fs::rename(log.with_extension("kept"), &log).unwrap();
+    }
+    repo.agents(&["sync", "--carry", "k"]).ok();
+    assert_eq!((at.tip("HEAD~1"), at.read("made.txt")), (repo.tip("main"), "made, and more\n".into()));
+}

@@ -5,7 +5,7 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::model::text::safe_line;
 use crate::model::units::{format_duration, format_size};
-use crate::ops::clean::{self, Cleaned, How};
+use crate::ops::clean::{self, Cleaned, How, Removed};
 use crate::ops::expire;
 use crate::runtime::clock;
 
@@ -56,6 +56,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         return Ok(code::DONE);
     }
     s.ui.page(&text(&answer, args))?;
+    answer.removed.iter().filter_map(Removed::warning).for_each(|w| s.ui.warn(&w));
     if let Some(hint) = &answer.hint {
         s.ui.hint(hint);
     }

@@ -80,7 +80,7 @@ fn make(shop: &Path) -> Result<(), CliError> {
         crate::runtime::files::write_atomic(&path, text.as_bytes())?;
     }
     let git = |args: &[&str]| -> Result<(), CliError> {
-        Call::new(shop, args).run()?;
+        Call::new(shop, args).env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null").run()?;
         Ok(())
     };
     git(&["init", "--quiet", "--initial-branch=main", "."])?;

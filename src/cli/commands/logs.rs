@@ -182,12 +182,12 @@ fn missing(s: &Session, inv: &Inventory, a: &Agent, file: &str) {
 
 /// Whether an attempt had an assistant of ours: a person who sits in its place leaves no log.
 fn writes_logs(attempt: &Event) -> bool {
-    attempt.more.get("attached").and_then(serde_json::Value::as_bool) != Some(true)
+    attempt.more().get("attached").and_then(serde_json::Value::as_bool) != Some(true)
 }
 
 /// What the journal says, as a line of a log.
 fn noted(e: &Event) -> Option<Logged> {
-    let number = |key: &str| e.more.get(key).and_then(serde_json::Value::as_u64);
+    let number = |key: &str| e.more().get(key).and_then(serde_json::Value::as_u64);
     let text = match &e.kind {
         Kind::Attempt => format!("attempt {} began", number("attempt").unwrap_or(1)),
         Kind::Commit => format!("commit {}", e.text("commit").map_or("", |c| c.get(..12).unwrap_or(c))),

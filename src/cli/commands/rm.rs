@@ -150,7 +150,7 @@ fn one(
                 ));
             }
             if let Some(why) = pending {
-                s.ui.warn(&format!("not all of it is noted yet: {why}; the next command goes on with it"));
+                s.ui.warn(&remove::not_noted(&why));
             }
             for v in visitors {
                 s.ui.warn(&format!("still working in its directory: {v}"));

@@ -9,7 +9,7 @@ use crate::model::agent::{BranchState, RunState, Zombie};
 use crate::model::overlap::Level;
 use crate::model::text::{one_line, safe_line, safe_path};
 use crate::ops::answer::{AgentAnswer, Dirty, JsonPath, OverlapAnswer, StatusAnswer};
-use crate::ops::inventory::{Agent, Inventory, status};
+use crate::ops::inventory::{Agent, Inventory, in_parallel, status};
 use crate::ops::select::Match;
 use crate::runtime::clock;
 
@@ -86,7 +86,8 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         // Those who come while one looks on are shown too, unless names were asked for.
         return watch::watch(s, &ctx, form, &only, &|answer| text(s, answer));
     }
-    let moved: Vec<_> = inv.agents.iter().filter_map(|a| crate::ops::moved::stale(&ctx, a)).collect();
+    let moved = in_parallel(&inv.agents, |a| Ok(crate::ops::moved::stale(&ctx, a)))?;
+    let moved: Vec<_> = moved.into_iter().flatten().collect();
     if !moved.is_empty() {
         s.ui.hint(&crate::ops::moved::command(&ctx, &moved));
     }

@@ -119,9 +119,9 @@ fn fill_from_index(repo: &Repo, admin: &Path, path: &Path, without: Option<&BTre
         names.extend(p);
         names.push(0);
     }
-    let args =
-        ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "checkout-index", "--quiet", "-z", "--stdin"];
+    let args = ["-c", "core.fsmonitor=false", "checkout-index", "--quiet", "-z", "--stdin"];
     let call = Call::user_visible(path, args)
+        .without_hooks(&repo.configured_hooks())
         .env("GIT_DIR", admin)
         .env("GIT_COMMON_DIR", &repo.common_dir)
         .env("GIT_WORK_TREE", path)

@@ -123,10 +123,7 @@ impl Filters {
         if self.allowed.is_empty() {
             return call;
         }
-        call = call.env("GIT_CONFIG_COUNT", self.allowed.len().to_string());
-        for (i, (key, value)) in self.allowed.iter().enumerate() {
-            call = call.env(&format!("GIT_CONFIG_KEY_{i}"), key).env(&format!("GIT_CONFIG_VALUE_{i}"), value);
-        }
+        call = self.allowed.iter().fold(call, |call, (key, value)| call.set(key, value));
         match std::env::var_os("HOME") {
             Some(home) => call.env("HOME", home),
             None => call,

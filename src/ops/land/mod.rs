@@ -138,7 +138,7 @@ pub fn land(
     }));
     out.extend(plan.kept.into_iter().map(|(name, why)| Outcome { name: name.0, end: End::Kept(why) }));
     if out.iter().any(|o| matches!(o.end, End::Landed(_) | End::Already { .. })) {
-        clean_up(ctx, &mut out)?;
+        clean_up(ctx, &mut out, tell)?;
     }
     Ok(out)
 }
@@ -176,10 +176,13 @@ pub fn would(ctx: &Context, plan: &Plan, style: LandStyle, loaded: &Loaded) -> R
 }
 
 /// What has landed goes by the same pass as after a merge by hand.
-fn clean_up(ctx: &Context, all: &mut [Outcome]) -> Result<()> {
+fn clean_up(ctx: &Context, all: &mut [Outcome], tell: &mut Tell<'_>) -> Result<()> {
     let done = |o: &&mut Outcome| matches!(o.end, End::Landed(_) | End::Already { .. });
     let only = all.iter_mut().filter(done).map(|o| o.name.clone()).collect();
     let cleaned = clean::pass(ctx, &clean::How { only: Some(only), explain: true, ..clean::How::default() });
+    for warning in cleaned.iter().flat_map(|c| c.removed.iter().filter_map(clean::Removed::warning)) {
+        tell(Progress::Warning(&warning));
+    }
     for o in all.iter_mut() {
         let (gone, why) = match &cleaned {
             Ok(c) => (

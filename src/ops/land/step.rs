@@ -187,6 +187,10 @@ impl Landing<'_> {
         };
         if let Some(at) = self.at.as_ref().filter(|_| now.as_ref() == Some(&self.old)) {
             let aside = at.back(ctx.repo(), self.store.objects(), &self.old, &self.changes, &before, true)?;
+            if matches!(style, LandStyle::Squash | LandStyle::Merge) {
+                // Nothing was staged before.
+                at.unstage(ctx.repo(), &before)?;
+            }
             if let Some(aside) = aside {
                 words += &format!("; what its files had become by then is kept: git show {:.12}", aside.0);
             }

@@ -28,33 +28,40 @@ type Programs = Result<BTreeMap<Vec<u8>, String>, String>;
 
 /// One pair on its way.
 #[derive(Debug)]
-struct Task {
+pub(super) struct Task {
     /// Position in what was asked for.
     at: usize,
     /// The sides, the one with the smaller tree first: so the answer is the same both ways round.
-    x: usize,
-    y: usize,
-    bases: Vec<Oid>,
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) bases: Vec<Oid>,
     key: Option<String>,
 }
 
 /// What a candidate changes on both sides.
-struct Candidate<'t> {
-    task: &'t Task,
-    x: Arc<ChangeSet>,
-    y: Arc<ChangeSet>,
+pub(super) struct Candidate<'t> {
+    pub(super) task: &'t Task,
+    pub(super) x: Arc<ChangeSet>,
+    pub(super) y: Arc<ChangeSet>,
     touch: Option<Touch>,
     twins: Twins,
 }
 
+/// What git's merge stops on; nothing where it combines. An error says why nobody knows.
+pub(super) type Verdict = Result<BTreeMap<Vec<u8>, Kind>, String>;
+
 impl Round<'_> {
-    /// The pairs, in their order.
+    /// The pairs that there is something to say of, in their order; the others are free.
     pub(super) fn judge(&self, base: &Oid, sides: &[Side], pairs: &[(usize, usize)]) -> Vec<Pair> {
         let trees = self.trees_of(sides);
         let attributes = self.attributes(base);
         let common = self.common(base, sides, &trees, pairs);
-        let mut out: Vec<Option<Pair>> = vec![None; pairs.len()];
-        let mut set = |at: usize, found: Found| out[at] = Some(found.pair(pairs[at]));
+        let mut out: BTreeMap<usize, Pair> = BTreeMap::new();
+        let mut set = |at: usize, found: Found| {
+            if found != Found::default() {
+                out.insert(at, found.pair(pairs[at]));
+            }
+        };
         let mut tasks = Vec::new();
         for (at, ((a, b), common)) in pairs.iter().copied().zip(common).enumerate() {
             let (one, other, attributes) = match (&trees[a], &trees[b], &attributes) {
@@ -71,10 +78,7 @@ impl Round<'_> {
                     continue;
                 }
                 // Where one has changed nothing the other cannot meet it.
-                Ok(bases) if certain && (bases[..] == [one.0.clone()] || bases[..] == [other.0.clone()]) => {
-                    set(at, Found::default());
-                    continue;
-                }
+                Ok(bases) if certain && bases.len() == 1 && [&one.0, &other.0].contains(&&bases[0]) => continue,
                 Ok(bases) => bases,
             };
             if let Some(found) = self.remembered(base, sides, (a, b)) {
@@ -116,7 +120,7 @@ impl Round<'_> {
             }
             set(task.at, found);
         }
-        out.into_iter().flatten().collect()
+        out.into_values().collect()
     }
 
     /// Where the two of each pair parted, in the order of `pairs`; an error says why nobody knows. Asked once for all
@@ -301,10 +305,10 @@ impl Round<'_> {
         let commit = |i: usize| trees[i].as_ref().map(|(c, _)| c.clone()).unwrap_or_else(|_| base.clone());
         let commits: Vec<(Oid, Oid)> = asked.iter().map(|c| (commit(c.task.x), commit(c.task.y))).collect();
         let programs = self.programs(base, asked.iter());
-        let mut merges = self.ask(base, &commits);
+        let mut merges = self.merges(base, sides, &asked, &commits);
         self.doubt_attributes(sides, &asked, &commits, &mut merges);
         let none = free.iter().map(|_| None);
-        let all: Vec<(&Candidate<'_>, Option<Merge>)> =
+        let all: Vec<(&Candidate<'_>, Option<Verdict>)> =
             asked.iter().zip(merges.into_iter().map(Some)).chain(free.iter().zip(none)).collect();
         let lines = Lines::new(self.store.objects());
         let found = in_parallel(&all, |(c, merge)| {
@@ -348,7 +352,13 @@ impl Round<'_> {
 
     /// Landing a side brings its attributes along: where one changes them, the pair is judged with its attributes as
     /// well, and a difference is unknown.
-    fn doubt_attributes(&self, sides: &[Side], asked: &[Candidate<'_>], commits: &[(Oid, Oid)], merges: &mut [Merge]) {
+    fn doubt_attributes(
+        &self,
+        sides: &[Side],
+        asked: &[Candidate<'_>],
+        commits: &[(Oid, Oid)],
+        merges: &mut [Verdict],
+    ) {
         let is_file = |p: &&Vec<u8>| p.as_slice() == b".gitattributes" || p.ends_with(b"/.gitattributes");
         let mut again: BTreeMap<&Oid, Vec<(usize, String)>> = BTreeMap::new();
         for (n, c) in asked.iter().enumerate() {
@@ -363,10 +373,11 @@ impl Round<'_> {
             let pairs: Vec<(Oid, Oid)> = list.iter().map(|(n, _)| commits[*n].clone()).collect();
             let programs = self.programs(commit, list.iter().map(|(n, _)| &asked[*n]));
             for ((n, why), other) in list.into_iter().zip(self.ask(commit, &pairs)) {
-                let (other, _) = without_programs(other, &asked[n], &programs);
-                let same = std::mem::discriminant(&merges[n]) == std::mem::discriminant(&other);
-                if !same && !matches!(merges[n], Merge::Unknown(_)) {
-                    merges[n] = Merge::Unknown(why);
+                let (other, _) = without_programs(verdict(other), &asked[n], &programs);
+                let stops = |v: &Verdict| v.as_ref().is_ok_and(|paths| !paths.is_empty());
+                let same = merges[n].is_ok() == other.is_ok() && stops(&merges[n]) == stops(&other);
+                if !same && merges[n].is_ok() {
+                    merges[n] = Err(why);
                 }
             }
         }
@@ -416,11 +427,11 @@ fn joined(sets: &Sets, bases: &[Oid], tree: Option<&Oid>) -> Result<Arc<ChangeSe
     Ok(Arc::new(all))
 }
 
-fn found(c: &Candidate<'_>, merge: Option<Merge>, lines: &Lines<'_>) -> Found {
+fn found(c: &Candidate<'_>, merge: Option<Verdict>, lines: &Lines<'_>) -> Found {
     let (conflicts, unknown) = match merge {
-        Some(Merge::Unknown(why)) => (BTreeMap::new(), Some(why)),
-        Some(Merge::Conflict(paths)) => (paths, None),
-        Some(Merge::Clean(_)) | None => (BTreeMap::new(), None),
+        Some(Err(why)) => (BTreeMap::new(), Some(why)),
+        Some(Ok(paths)) => (paths, None),
+        None => (BTreeMap::new(), None),
     };
     let meetings = lines.meetings(&c.x, &c.y, &conflicts).into_iter().map(Met::from).collect();
     Found { unknown, meetings, twins: texts(&c.twins), doubts: Vec::new() }
@@ -439,11 +450,11 @@ fn doubt_contents(found: &mut Found, c: &Candidate<'_>, sides: &[Side]) {
 
 /// `merge` where no program would have been asked; else a conflict elsewhere still is one, and the rest is unknown: the
 /// path that a program merges, and why that is not known.
-fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> (Merge, Option<(Vec<u8>, String)>) {
+fn without_programs(merge: Verdict, c: &Candidate<'_>, programs: &Programs) -> (Verdict, Option<(Vec<u8>, String)>) {
     let programs = match programs {
         Ok(p) if p.is_empty() => return (merge, None),
         Ok(p) => p,
-        Err(why) => return (Merge::Unknown(why.clone()), None),
+        Err(why) => return (Err(why.clone()), None),
     };
     // A path changed on both sides, or a new one that may be the other name of a file the other side changes.
     let renamed = |x: &ChangeSet, y: &ChangeSet| {
@@ -460,13 +471,22 @@ fn without_programs(merge: Merge, c: &Candidate<'_>, programs: &Programs) -> (Me
     let program = programs.get(&path).map_or("", String::as_str);
     let why = format!("'{}' is merged by the program '{program}', which is not run", safe_path(&path));
     match merge {
-        Merge::Conflict(paths) if paths.keys().any(|p| !programs.contains_key(p)) => {
+        Ok(paths) if paths.keys().any(|p| !programs.contains_key(p)) => {
             // What git says of a path that a program merges is not what would come of it.
             let paths = paths.into_iter().filter(|(p, _)| !programs.contains_key(p)).collect();
-            (Merge::Conflict(paths), Some((path, why)))
+            (Ok(paths), Some((path, why)))
         }
-        Merge::Unknown(why) => (Merge::Unknown(why), None),
-        _ => (Merge::Unknown(why), None),
+        Ok(_) => (Err(why), None),
+        Err(why) => (Err(why), None),
+    }
+}
+
+/// What matters of a merge here.
+pub(super) fn verdict(merge: Merge) -> Verdict {
+    match merge {
+        Merge::Clean(_) => Ok(BTreeMap::new()),
+        Merge::Conflict(paths) => Ok(paths),
+        Merge::Unknown(why) => Err(why),
     }
 }
 

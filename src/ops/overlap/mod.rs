@@ -10,6 +10,7 @@
 //! never "free": a missing object, no common history, a path that a program merges or converts, an answer that depends
 //! on attributes one of the two changes.
 
+mod again;
 pub mod answer;
 pub mod check;
 mod judge;
@@ -46,6 +47,8 @@ pub struct Round<'c> {
     sets: Mutex<judge::Changed>,
     /// Where histories part, of this round.
     bases: Mutex<judge::MergeBases>,
+    /// What git said of two sides last, of this round.
+    before: Mutex<again::Before>,
     /// No merge is asked for after this.
     until: Option<Instant>,
     cache: Mutex<Cache>,
@@ -86,8 +89,8 @@ impl<'c> Round<'c> {
         let store = Store::open(ctx.repo())?;
         let rules = store.rules()?;
         let cache = Mutex::new(Cache::read(ctx.repo(), "overlap"));
-        let (known, sets, bases) = Default::default();
-        Ok(Round { ctx, store, known, sets, bases, until: None, cache, rules })
+        let (known, sets, bases, before) = Default::default();
+        Ok(Round { ctx, store, known, sets, bases, before, until: None, cache, rules })
     }
 
     /// The same for somebody who does not wait: what is not known after `limit` is unknown this time.
@@ -114,6 +117,10 @@ impl<'c> Round<'c> {
     }
 
     fn read(&self, look: &Look<'_>) -> Side {
+        // It had a commit when it was made.
+        if look.kind == SideKind::Agent && look.place.as_ref().is_some_and(|p| p.head.is_none()) {
+            return Side::unknown(&look.name, look.kind, look.group.clone(), "its branch is gone");
+        }
         let unknown = |why: String| Side::unknown(&look.name, look.kind, look.group.clone(), why);
         let Some(place) = &look.place else {
             return match &look.tip {
@@ -151,8 +158,12 @@ impl<'c> Round<'c> {
         let of_base = Side::at("base", SideKind::Branch, None, base.clone());
         let all: Vec<Side> = std::iter::once(of_base).chain(sides.iter().cloned()).collect();
         let pairs: Vec<(usize, usize)> = (1..all.len()).map(|i| (0, i)).collect();
-        let found = self.judge(base, &all, &pairs);
-        found.into_iter().map(|p| Pair { a: p.b - 1, b: p.b - 1, ..p }).collect()
+        let mut found = self.judge(base, &all, &pairs).into_iter().peekable();
+        let of_side = |i: usize| match found.next_if(|p| p.b == i + 1) {
+            Some(p) => Pair { a: i, b: i, ..p },
+            None => Pair::free(i, i),
+        };
+        (0..sides.len()).map(of_side).collect()
     }
 
     /// `side` with `text` as the content of `path`, for what somebody is about to write.
@@ -171,7 +182,7 @@ impl<'c> Round<'c> {
         crate::git::attributes::generated(&self.store, base, paths).unwrap_or_default()
     }
 
-    /// The verdicts on `pairs` alone, in their order; also those that are free.
+    /// The verdicts on `pairs` alone, in their order; those that are free are left out.
     pub fn pairs(&self, base: &Oid, sides: &[Side], pairs: &[(usize, usize)]) -> Vec<Pair> {
         let mut found = self.judge(base, sides, pairs);
         self.only_own(base, sides, &mut found);
@@ -229,6 +240,11 @@ impl<'c> Round<'c> {
     /// `call`, which then finds the snapshots of this round.
     pub fn lend(&self, call: crate::git::command::Call) -> crate::git::command::Call {
         self.store.lend(call)
+    }
+
+    /// How many bytes its snapshots have taken, about.
+    pub fn written(&self) -> u64 {
+        self.store.written()
     }
 
     /// Keeps what has been found so far for the next one who asks; done at the end as well.

@@ -42,9 +42,10 @@ impl Round<'_> {
         let wanted: BTreeSet<(usize, usize)> = ask.iter().map(|(x, y)| (*y, at[&forks[x]])).collect();
         let wanted: Vec<(usize, usize)> = wanted.into_iter().collect();
         let found: BTreeMap<(usize, usize), Pair> =
-            wanted.iter().copied().zip(self.judge(base, &all, &wanted)).collect();
+            self.judge(base, &all, &wanted).into_iter().map(|p| ((p.a, p.b), p)).collect();
         for pair in pairs.iter_mut().filter(|p| differ(p)) {
             for (x, y) in [(pair.a, pair.b), (pair.b, pair.a)] {
+                // Without one nothing comes from there.
                 let Some(of_base) = found.get(&(y, at[&forks[&x]])) else { continue };
                 let Some(own) = &own[&x] else { continue };
                 let base_meets =

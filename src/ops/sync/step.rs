@@ -125,6 +125,8 @@ pub(super) fn run(ctx: &Context, a: &Agent, was: &Registration, plan: Plan, opti
     let held = ctx.state.lock()?;
     settle(ctx, &held, &reg, &step, &side, &plan.picked)?;
     match (side, done) {
+        // It is rebased, and nobody knows whether that is on the disk.
+        (Side::New(_), Err(e @ Error::Git(git::Error::Files(_)))) => Err(e),
         (Side::New(to), _) => {
             let base = base_back(was, &a.reg.base, &plan.entry).map(|b| format!(" && {b}")).unwrap_or_default();
             let undo = undo(ctx, &plan.entry, &step)? + &base;
@@ -313,7 +315,7 @@ fn to_one_side(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step:
 }
 
 /// Where git cannot check out what the branch goes on (a full disk, a file that cannot be replaced), it says so, forgets
-/// its rebase and leaves what it had begun to write and to delete.
+/// its rebase and leaves what it had begun to write and to delete; where it cannot write down that it has, all of it.
 fn checkout_back(ctx: &Context, reg: &Registration, entry: &worktree::Entry, step: &Step, came: Came) -> Result<()> {
     let objects = &ctx.state.objects;
     let changes = git::changes::between(objects, &step.tip, &step.onto)?;
@@ -321,10 +323,13 @@ fn checkout_back(ctx: &Context, reg: &Registration, entry: &worktree::Entry, ste
     if !uncommitted(ctx, &place)?.iter().any(|p| changes.files.contains_key(p)) {
         return Ok(());
     }
-    if came == Came::Later {
-        put_aside(ctx, reg, entry, step)?;
+    let at = At::of(entry, &reg.branch);
+    let back = |insist| at.back(ctx.repo(), objects, &step.tip, &changes, &BTreeSet::new(), insist).map(drop);
+    if came == Came::Here && back(false).is_ok() {
+        return Ok(());
     }
-    Ok(At::of(entry, &reg.branch).files_back(ctx.repo(), objects, &changes, &BTreeSet::new())?)
+    put_aside(ctx, reg, entry, step)?;
+    Ok(back(true)?)
 }
 
 fn gone(reg: &Registration) -> Error {

@@ -5,20 +5,37 @@ use std::path::{Path, PathBuf};
 
 #[expect(clippy::disallowed_methods, reason = "fixed system programs with an empty environment")]
 fn ask(program: &str, args: &[&str]) -> String {
-    let out = std::process::Command::new(program).args(args).env_clear().env("LC_ALL", "C").output();
+    // In one time zone: the start of a process is told by its date.
+    let out =
+        std::process::Command::new(program).args(args).env_clear().envs([("LC_ALL", "C"), ("TZ", "UTC")]).output();
     out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default()
 }
 
-pub(super) fn boot_time() -> String {
-    ask("/usr/sbin/sysctl", &["-n", "kern.boottime"]).trim().to_owned()
+/// Not `kern.boottime`: that moves with every correction of the clock.
+pub(super) fn boot_id() -> String {
+    ask("/usr/sbin/sysctl", &["-n", "kern.bootsessionuuid"]).trim().to_owned()
+}
+
+#[expect(unsafe_code, reason = "no safe wrapper for sigaction")]
+pub(super) fn handle_child_signals() {
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+    extern "C" fn nothing(_: nix::libc::c_int) {}
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing.
+    let _ = unsafe { sigaction(Signal::SIGCHLD, &action) };
 }
 
 /// See the Linux form. The start time is a hash of `lstart`, which has a resolution of one second.
 pub fn stat(pid: i32) -> Option<Stat> {
-    let out = ask("/bin/ps", &["-o", "stat=,ppid=,pgid=,sess=,time=,lstart=", "-p", &pid.to_string()]);
+    // Each by itself: what stands after an equals sign is the heading, to the end of the argument.
+    let fields = ["stat=", "ppid=", "pgid=", "time=", "lstart="].into_iter().flat_map(|f| ["-o", f]);
+    let out = ask("/bin/ps", &fields.chain(["-p", &pid.to_string()]).collect::<Vec<_>>());
     let f: Vec<&str> = out.split_whitespace().collect();
     let state = f.first()?.chars().next()?;
-    let cpu = f.get(4)?.split([':', '.']).filter_map(|p| p.parse::<u64>().ok()).fold(0, |a, p| a * 60 + p);
+    // Minutes, seconds and hundredths, which are the ticks of this system.
+    let (whole, hundredths) = f.get(3)?.split_once('.').unwrap_or((f[3], "0"));
+    let seconds = whole.split(':').filter_map(|p| p.parse::<u64>().ok()).fold(0, |a, p| a * 60 + p);
+    let cpu = seconds * 100 + hundredths.parse::<u64>().unwrap_or(0);
     Some(Stat {
         state,
         parent: f.get(1)?.parse().ok()?,
@@ -26,7 +43,7 @@ pub fn stat(pid: i32) -> Option<Stat> {
         session: 0,
         tty: 0,
         cpu,
-        start: crate::model::agent::fnv64(f.get(5..)?.join(" ").as_bytes()),
+        start: crate::model::agent::fnv64(f.get(4..)?.join(" ").as_bytes()),
     })
 }
 
@@ -38,6 +55,18 @@ pub fn all() -> Vec<i32> {
 /// See the Linux form.
 pub fn environment_holds(pid: i32, entry: &str) -> Option<bool> {
     Some(ask("/bin/ps", &["-E", "-ww", "-o", "command=", "-p", &pid.to_string()]).split(' ').any(|w| w == entry))
+}
+
+/// See the Linux form. One question for all.
+pub fn marked(entry: &str) -> Vec<Identity> {
+    let own = std::process::id().cast_signed();
+    let out = ask("/bin/ps", &["-A", "-E", "-ww", "-o", "pid=", "-o", "command="]);
+    let of = |line: &str| {
+        let mut words = line.split_whitespace();
+        let pid = words.next()?.parse().ok()?;
+        words.any(|w| w == entry).then_some(pid)
+    };
+    out.lines().filter_map(of).filter(|pid| *pid != own).filter_map(identify).collect()
 }
 
 /// See the Linux form.

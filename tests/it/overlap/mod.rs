@@ -24,6 +24,8 @@ pub struct Ask<'a> {
     pub sides: Vec<(String, String, PathBuf, String)>,
     pub base: String,
     pub order: bool,
+    /// So many edits, each followed by a look at that side alone, and by one at everything.
+    pub saves: usize,
     /// Without a folder of ours in the repository nothing is cached.
     pub variables: Vec<(&'static str, String)>,
 }
@@ -31,7 +33,7 @@ pub struct Ask<'a> {
 impl<'a> Ask<'a> {
     pub fn new(repo: &Repo<'a>) -> Ask<'a> {
         let base = repo.tip("refs/heads/main");
-        Ask { env: repo.env, dir: repo.path().into(), sides: vec![], base, order: false, variables: vec![] }
+        Ask { env: repo.env, dir: repo.path().into(), sides: vec![], base, order: false, saves: 0, variables: vec![] }
     }
 
     /// A branch by its tip.
@@ -59,8 +61,11 @@ fn answer(mut command: Command, ask: &Ask<'_>) -> Value {
     let dir = tempfile::tempdir_in(ask.env.root()).unwrap();
     let side = |s: &(String, String, PathBuf, String)| json!([s.0, s.1, s.2, s.3]);
     let sides: Vec<Value> = ask.sides.iter().map(side).collect();
-    std::fs::write(dir.path().join("ask"), json!({"sides": sides, "base": ask.base, "order": ask.order}).to_string())
-        .unwrap();
+    std::fs::write(
+        dir.path().join("ask"),
+        json!({"sides": sides, "base": ask.base, "order": ask.order, "saves": ask.saves}).to_string(),
+    )
+    .unwrap();
     command.args(["--exact", "overlap::answer_in_a_process_of_its_own", "--ignored", "--nocapture"]);
     command.env("AGENTS_TEST_ASK", dir.path());
     crate::support::env::run(command, b"").ok();
@@ -113,8 +118,17 @@ fn answer_in_a_process_of_its_own() {
         .collect();
     let round = Round::begin(&ctx).unwrap();
     let base = Oid::parse(ask["base"].as_str().unwrap()).unwrap();
-    let sides = round.sides(&looks);
+    let mut sides = round.sides(&looks);
     let pairs = round.verdicts(&base, &sides);
+    let mut r = cases::Random::new(&format!("saves in {} worktrees at {base}", looks.len()));
+    for n in 0..usize::try_from(ask["saves"].as_u64().unwrap()).unwrap() {
+        let i = r.below(looks.len());
+        pairs::edit(looks[i].place.as_ref().unwrap().worktree, &mut r, &format!("save-{n}"));
+        sides[i] = round.sides(&looks[i..=i]).remove(0);
+        let anew = Round::begin(&ctx).unwrap();
+        let found = anew.verdicts(&base, &anew.sides(&looks));
+        assert_eq!(round.verdicts(&base, &sides), found, "after save {n}, in {i}");
+    }
     let steps = if ask["order"] == true { round.order(&base, &sides, &pairs.pairs, &|_| 0) } else { Vec::new() };
     let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
     let pair = |p: &Pair| {
