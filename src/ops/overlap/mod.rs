@@ -118,7 +118,8 @@ impl<'c> Round<'c> {
 
     fn read(&self, look: &Look<'_>) -> Side {
         // It had a commit when it was made.
-        if look.kind == SideKind::Agent && look.place.as_ref().is_some_and(|p| p.head.is_none()) {
+        let unborn = look.tip.is_none() && look.place.as_ref().is_some_and(|p| p.head.is_none());
+        if look.kind == SideKind::Agent && unborn {
             return Side::unknown(&look.name, look.kind, look.group.clone(), "its branch is gone");
         }
         let unknown = |why: String| Side::unknown(&look.name, look.kind, look.group.clone(), why);

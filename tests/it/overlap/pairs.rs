@@ -345,9 +345,9 @@ fn what_cannot_be_told_is_unknown_and_never_free() {
     assert_eq!(level(&answer, "a", "c"), "file");
     for n in ["a", "b", "c", "d"] {
         assert!(why(n, "pages").contains("no common history"), "{answer:#}");
-        assert!(why(n, "unborn").contains("no commit"), "{answer:#}");
+        assert!(why(n, "unborn").contains("its branch is gone"), "{answer:#}");
     }
-    assert_eq!(answer["sides"][5]["unknown"], "it has no commit yet", "{answer:#}");
+    assert_eq!(answer["sides"][5]["unknown"], "its branch is gone", "{answer:#}");
     // A blob that only a merge needs is gone: that pair is unknown, the rest is told.
     let blob = repo.git(&["rev-parse", "c:src/a.txt"]);
     std::fs::remove_file(repo.join(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]))).unwrap();
