@@ -12,6 +12,7 @@ use crate::git::{refs, worktree};
 use crate::model::agent::{BranchState, Oid, Origin, RunState, Zombie};
 use crate::model::event::{Journal, Kind};
 use crate::model::task::{Task, short_ref};
+use crate::model::text::shown_path;
 use crate::model::units::count;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -338,26 +339,26 @@ pub fn answer(ctx: &Context, bases: &Bases<'_>, a: &Agent, landing: &Landing, me
             let mend = super::moved::command(ctx, std::slice::from_ref(&tree));
             findings.push(format!(
                 "it was moved, or its repository was: it is at '{}'; '{mend}' mends that",
-                tree.display()
+                shown_path(&tree)
             ));
         }
         (Some(e), Some(worktree::Link::Missing)) if super::moved::all_missing(inv) => findings.push(format!(
             "'{}' is missing, as all the others are; where they were moved, 'git worktree repair' takes the new paths",
-            e.path.display()
+            shown_path(&e.path)
         )),
         (Some(_), Some(worktree::Link::Missing)) => zombie = Some(Zombie::Missing),
         (Some(e), Some(worktree::Link::Broken(_))) if super::identity::is_taken(ctx, e) => {
             zombie = Some(Zombie::Missing);
-            findings.push(format!("the repository itself stands where its worktree was, at '{}'", e.path.display()));
+            findings.push(format!("the repository itself stands where its worktree was, at '{}'", shown_path(&e.path)));
         }
-        (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", e.path.display())),
+        (Some(e), Some(worktree::Link::Broken(why))) => findings.push(format!("'{}' {why}", shown_path(&e.path))),
         (None, _) if a.reg.doing.is_none() && a.reg.worktree.is_some() => {
             zombie = Some(Zombie::Missing);
             if let Some(tree) = super::moved::tree(ctx, &a.reg, None) {
                 findings.push(format!(
                     "git's entry of its worktree is gone, its files stand at '{}'; 'git agents rm {name}', then 'git agents \
                      restore {name}' make it a worktree again",
-                    tree.display(),
+                    shown_path(&tree),
                     name = a.reg.name.typed()
                 ));
             }

@@ -1,16 +1,16 @@
 //! The verdict on each pair: known ones from the cache, candidates by git's merge, the rest is free.
 
 use super::Round;
+use super::found::Found;
 use super::levels::Lines;
 use crate::git::merge::{self, Merge};
 use crate::git::objects::digest;
 use crate::git::{attributes, changes};
 use crate::model::agent::Oid;
 use crate::model::meet::{self, ChangeSet, Touch, Twins};
-use crate::model::overlap::{Kind, Level, Meeting, Pair, Side};
+use crate::model::overlap::{Kind, Pair, Side};
 use crate::model::text::safe_path;
 use crate::ops::inventory::in_parallel;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -433,8 +433,7 @@ fn found(c: &Candidate<'_>, merge: Option<Verdict>, lines: &Lines<'_>) -> Found 
         Some(Ok(paths)) => (paths, None),
         None => (BTreeMap::new(), None),
     };
-    let meetings = lines.meetings(&c.x, &c.y, &conflicts).into_iter().map(Met::from).collect();
-    Found { unknown, meetings, twins: texts(&c.twins), doubts: Vec::new() }
+    Found::new(lines.meetings(&c.x, &c.y, &conflicts), &c.twins, unknown)
 }
 
 /// A file that could not be read, or that a program converts, may hold anything: the other side's change of it is not
@@ -487,128 +486,5 @@ pub(super) fn verdict(merge: Merge) -> Verdict {
         Merge::Clean(_) => Ok(BTreeMap::new()),
         Merge::Conflict(paths) => Ok(paths),
         Merge::Unknown(why) => Err(why),
-    }
-}
-
-/// A verdict as it is kept: without the sides.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Found {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    unknown: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    meetings: Vec<Met>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    twins: Vec<(Text, Text)>,
-    /// What `unknown` is about, where it is not all. Unknown answers are not kept.
-    #[serde(skip)]
-    doubts: Vec<Vec<u8>>,
-}
-
-/// A meeting as it is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Met {
-    path: Text,
-    level: Level,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    kind: Option<Kind>,
-    x: Vec<(u32, u32)>,
-    y: Vec<(u32, u32)>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    symbol: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    other: Option<Text>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    endings: bool,
-}
-
-/// Exact bytes as text: each byte is one character.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Text(String);
-
-impl Text {
-    fn of(bytes: &[u8]) -> Text {
-        Text(bytes.iter().map(|b| char::from(*b)).collect())
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.0.chars().map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?')).collect()
-    }
-}
-
-fn texts(twins: &[(Vec<u8>, Vec<u8>)]) -> Vec<(Text, Text)> {
-    twins.iter().map(|(a, b)| (Text::of(a), Text::of(b))).collect()
-}
-
-impl From<Meeting> for Met {
-    fn from(m: Meeting) -> Met {
-        Met {
-            path: Text::of(&m.path),
-            level: m.level,
-            kind: m.kind,
-            x: m.a_lines,
-            y: m.b_lines,
-            symbol: m.symbol,
-            other: m.other.as_deref().map(Text::of),
-            endings: m.endings,
-        }
-    }
-}
-
-impl Found {
-    fn unknown(why: String) -> Found {
-        Found { unknown: Some(why), ..Found::default() }
-    }
-
-    /// Whether the key decides it: what git could not tell now it may tell next time.
-    fn lasts(&self) -> bool {
-        self.unknown.is_none()
-    }
-
-    /// What one path holds is not known; the rest is.
-    fn doubt(&mut self, path: &[u8], why: String) {
-        if self.unknown.is_none() {
-            self.unknown = Some(why);
-        } else if self.doubts.is_empty() {
-            // All is unknown already.
-            return;
-        }
-        self.doubts.push(path.to_vec());
-    }
-
-    /// A conflict is one whatever else there is.
-    fn level(&self) -> Option<Level> {
-        let worst = self.meetings.iter().map(|m| m.level).max().unwrap_or(Level::None);
-        (self.unknown.is_none() || worst == Level::Conflict).then_some(worst)
-    }
-
-    /// Asked the other way round.
-    fn turned(mut self, yes: bool) -> Found {
-        if yes {
-            for m in &mut self.meetings {
-                std::mem::swap(&mut m.x, &mut m.y);
-                if let Some(other) = &mut m.other {
-                    std::mem::swap(&mut m.path, other);
-                }
-            }
-            self.twins.iter_mut().for_each(|t| std::mem::swap(&mut t.0, &mut t.1));
-        }
-        self
-    }
-
-    fn pair(self, (a, b): (usize, usize)) -> Pair {
-        let level = self.level();
-        let meeting = |m: Met| Meeting {
-            path: m.path.bytes(),
-            level: m.level,
-            kind: m.kind,
-            a_lines: m.x,
-            b_lines: m.y,
-            symbol: m.symbol,
-            other: m.other.map(|o| o.bytes()),
-            endings: m.endings,
-        };
-        let meetings = self.meetings.into_iter().map(meeting).collect();
-        let twins = self.twins.iter().map(|(a, b)| (a.bytes(), b.bytes())).collect();
-        Pair { a, b, level, meetings, twins, unknown: self.unknown, doubts: self.doubts }
     }
 }

@@ -13,6 +13,7 @@
 mod again;
 pub mod answer;
 pub mod check;
+mod found;
 mod judge;
 mod levels;
 mod lines;

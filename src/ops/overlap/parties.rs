@@ -7,6 +7,7 @@ use crate::git::worktree::{self, Link};
 use crate::model::agent::Oid;
 use crate::model::overlap::{Side, SideKind};
 use crate::model::task::short_ref;
+use crate::model::text::shown_path;
 use crate::ops::inventory::{Agent, Inventory, head_commit};
 use crate::ops::{Context, Error, Result};
 use std::collections::BTreeSet;
@@ -265,7 +266,7 @@ fn agent(inv: &Inventory, a: &Agent) -> Party {
                 Ok(Some(Where { tree: e.path.clone(), admin: e.admin.clone(), head }))
             }
             // It may have been moved, with work in it.
-            Link::Missing => Err(format!("its directory is missing: '{}'", e.path.display())),
+            Link::Missing => Err(format!("its directory is missing: '{}'", shown_path(&e.path))),
             Link::Broken(why) => Err(format!("its directory {why}")),
         },
     };
