@@ -1,7 +1,7 @@
 //! What `doctor` says about what is around the program: whether git, man and the shell find it. Reading only.
 
 use super::manual;
-use crate::model::text::shell_word;
+use crate::model::text::{shell_word, shown_path};
 use crate::ops::doctor::{Finding, Severity};
 use crate::runtime::files;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn program() -> Option<Finding> {
         ),
         Some(found) if found.canonicalize().ok()? != own => note(
             "program",
-            format!("this is '{}', and git, hooks and assistants run '{}'", own.display(), found.display()),
+            format!("this is '{}', and git, hooks and assistants run '{}'", shown_path(&own), shown_path(&found)),
             "remove one of them",
         ),
         Some(_) => None,
@@ -49,7 +49,7 @@ fn pages() -> Option<Finding> {
     // A package may have packed it.
     let is_plain = text.starts_with(manual::MARK.as_bytes());
     (is_plain && manual::page("git-agents")?.as_bytes() != text)
-        .then(|| note("manual", format!("'{}' is of another version", page.display()), install))
+        .then(|| note("manual", format!("'{}' is of another version", shown_path(&page)), install))
         .flatten()
 }
 

@@ -115,7 +115,11 @@ pub fn follow(
             let left = seen.iter().filter(|a| !settled(a)).count();
             return finish(s, &seen, options, Some(left));
         }
-        for w in signals.take() {
+        let woken = signals.take();
+        if woken.contains(&Wake::Child) || changed {
+            crate::ops::start::reap();
+        }
+        for w in woken {
             if let Wake::End(signal) = w {
                 screen.clear();
                 let left = seen.iter().filter(|a| !settled(a)).count();

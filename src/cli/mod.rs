@@ -14,6 +14,7 @@ mod screen;
 pub mod ui;
 mod watch;
 
+use crate::model::text::shown_path;
 use clap::{Parser, Subcommand};
 use error::{CliError, code};
 use std::path::PathBuf;
@@ -39,8 +40,11 @@ pub struct Cli {
     #[arg(long, value_name = "COMMAND", global = true, help_heading = "Everywhere")]
     json_schema: Option<String>,
     /// Print this
-    #[arg(short = 'h', long, action = clap::ArgAction::HelpShort, global = true, help_heading = "Everywhere")]
+    #[arg(short = 'h', action = clap::ArgAction::HelpShort, global = true, help_heading = "Everywhere")]
     help: Option<bool>,
+    /// Show the page of the manual
+    #[arg(long = "help", action = clap::ArgAction::HelpLong, global = true, help_heading = "Everywhere")]
+    manual: Option<bool>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -69,7 +73,7 @@ set up     doctor       what is wrong, and what mends it
            shell-init   completion, and a function 'agents'; bash, zsh, fish
 
 AGENT is a name, a branch, a number of the last batch, or '@' (here).
-'git agents COMMAND -h' tells more about each.
+'git agents COMMAND -h' tells more about each, '--help' all.
 ";
 
 #[derive(Debug, Subcommand)]
@@ -199,7 +203,7 @@ pub fn main() -> i32 {
     }
     let cli = match Cli::try_parse_from(&args) {
         Ok(c) => c,
-        Err(e) => return usage(&e),
+        Err(e) => return usage(&e, &args),
     };
     if cli.verbose > 0 {
         let level = if cli.verbose > 1 { tracing::Level::TRACE } else { tracing::Level::DEBUG };
@@ -252,11 +256,16 @@ fn directory(asked: Option<&std::path::Path>) -> Result<PathBuf, CliError> {
     };
     let usable = std::fs::metadata(&dir).and_then(|m| if m.is_dir() { Ok(()) } else { Err(not_a_directory()) });
     match usable {
+        // As the current directory of a process is told: the words shall not have '..' in their paths.
+        Ok(()) if asked.is_some() => Ok(dir.canonicalize().unwrap_or(dir)),
         Ok(()) => Ok(dir),
         Err(e) => {
             let why = e.to_string();
             let why = why.split(" (os error").next().unwrap_or(&why);
-            Err(CliError::refused(format!("cannot change to '{}': {why}", dir.display()), "name a directory after -C"))
+            Err(CliError::refused(
+                format!("cannot change to '{}': {why}", shown_path(&dir)),
+                "name a directory after -C",
+            ))
         }
     }
 }
@@ -307,12 +316,16 @@ fn dispatch(s: &Session, command: Command) -> Result<i32, CliError> {
 }
 
 /// Help goes to standard output; what is wrong, in git's manner, to standard error.
-fn usage(e: &clap::Error) -> i32 {
+fn usage(e: &clap::Error, args: &[std::ffi::OsString]) -> i32 {
     use clap::error::ErrorKind;
     let ui = Ui::new(false, Some(ColorChoice::Never), None);
     let text = e.render().to_string();
     if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return match ui.out(&text) {
+        let shown = match manual::asked(args) {
+            Some(page) => commands::manual::show(&ui, &page),
+            None => ui.out(&text),
+        };
+        return match shown {
             Ok(()) => code::DONE,
             Err(e) => fail(&ui, &e),
         };
@@ -338,7 +351,7 @@ fn scripted(prompt: &std::path::Path) -> i32 {
         Ok(b) => String::from_utf8_lossy(&b).into_owned(),
         Err(e) => {
             let ui = Ui::new(false, None, None);
-            ui.err(&format!("error: could not read '{}': {e}", prompt.display()));
+            ui.err(&format!("error: could not read '{}': {e}", shown_path(prompt)));
             return code::FATAL;
         }
     };

@@ -9,6 +9,7 @@ use crate::ops::answer::{AgentAnswer, StatusAnswer};
 use crate::ops::inventory::{Agent, status_with};
 use crate::ops::overlap::answer::Question;
 use crate::ops::overlap::live::Follow;
+use crate::place::watch::Happening;
 use crate::runtime::signals::{Signals, Wake};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,14 +45,17 @@ pub(super) fn watch(
     only: &dyn Fn(&Agent) -> bool,
     text: &dyn Fn(&StatusAnswer) -> String,
 ) -> Result<i32, CliError> {
-    // Before any thread starts: an ended view puts the terminal back.
-    let signals = if form == Form::Screen { Some(super::follow::catch()?) } else { None };
+    // Before any thread starts: an ended view puts the terminal back and leaves no private store.
+    let signals = super::follow::catch()?;
     let mut follow: Follow<'_, Input> = Follow::begin(ctx, Question::default(), true)?;
     let mut changed = BTreeSet::new();
-    let mut screen = match signals {
-        Some(signals) => Some(Screen::open(&s.cwd, follow.sender(), end_of(signals))?),
-        None => None,
-    };
+    let (sender, mut end) = (follow.sender(), end_of(signals));
+    let mut screen = None;
+    if form == Form::Screen {
+        screen = Some(Screen::open(&s.cwd, sender, end)?);
+    } else {
+        std::thread::spawn(move || sender.send(Happening::Other(Input::End(end()))));
+    }
     let mut before: Option<StatusAnswer> = None;
     let (mut look, mut told) = (true, false);
     loop {
@@ -78,10 +82,10 @@ pub(super) fn watch(
         look = woken.beside || !woken.trees.is_empty() || (screen.is_some() && woken.others.is_empty());
         changed = woken.trees;
         for input in woken.others {
-            let Some(screen) = &mut screen else { continue };
-            match input {
-                Input::End(signal) => return Ok(128 + signal),
-                Input::Terminal(event) => {
+            match (input, &mut screen) {
+                (Input::End(signal), _) => return Ok(128 + signal),
+                (Input::Terminal(_), None) => {}
+                (Input::Terminal(event), Some(screen)) => {
                     if screen.input(&event)? {
                         return Ok(code::DONE);
                     }
@@ -102,7 +106,7 @@ pub(super) fn say_polls(s: &Session, polls_because: Option<&str>, told: &mut boo
 }
 
 /// Waits for a signal that ends the view.
-fn end_of(signals: Signals) -> impl FnMut() -> i32 + Send + 'static {
+pub(super) fn end_of(signals: Signals) -> impl FnMut() -> i32 + Send + 'static {
     move || loop {
         signals.wait(60_000);
         for w in signals.take() {

@@ -44,7 +44,7 @@ pub enum Error {
     #[error(transparent)]
     Template(#[from] template::Error),
     /// The project's file is there and cannot be read.
-    #[error("cannot read '{}': {source}", .path.display())]
+    #[error("cannot read '{}': {source}", crate::model::text::shown_path(.path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -52,7 +52,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The project's file is a link, a directory, a pipe or a device.
-    #[error("'{}' is not a regular file", .path.display())]
+    #[error("'{}' is not a regular file", crate::model::text::shown_path(.path))]
     NotAFile {
         /// The file.
         path: PathBuf,

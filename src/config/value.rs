@@ -91,7 +91,9 @@ pub fn parse_pattern(s: &str) -> Result<String, String> {
     if parts().any(|p| p.eq_ignore_ascii_case(".git")) {
         return Err(format!("'{quoted}' names git's own directory"));
     }
-    let built = ignore::gitignore::GitignoreBuilder::new("/").add_line(None, s).map(drop);
+    // What git silently matches nothing with is a mistake here.
+    let mut strict = ignore::gitignore::GitignoreBuilder::new("/");
+    let built = strict.allow_unclosed_class(false).add_line(None, s).map(drop);
     built.map_err(|e| format!("'{quoted}' is not a pattern: {}", glob_reason(&e)))?;
     Ok(s.to_owned())
 }

@@ -32,8 +32,10 @@ pub fn read(common_dir: &Path) -> Result<Config> {
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Config> {
     let meta = gix::config::file::Metadata::from(gix::config::Source::Local);
-    let file = ConfigFile::from_bytes_no_includes(bytes, meta, Default::default())
-        .map_err(|e| Error::Damaged { what: format!("'{}'", path.display()), why: e.to_string() })?;
+    let file = ConfigFile::from_bytes_no_includes(bytes, meta, Default::default()).map_err(|e| Error::Damaged {
+        what: format!("'{}'", crate::model::text::shown_path(path)),
+        why: e.to_string(),
+    })?;
     Ok(Config { file, lines: bytes.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect() })
 }
 

@@ -216,7 +216,7 @@ impl At {
                 if !changed.is_empty() {
                     let shown: Vec<String> = changed.iter().map(|p| format!("'{}'", safe_path(p))).collect();
                     return Err(Error::Damaged {
-                        what: format!("the merge in '{}'", self.path.display()),
+                        what: format!("the merge in '{}'", crate::model::text::shown_path(&self.path)),
                         why: format!(
                             "changed there since: {}; 'git commit' keeps it, 'git restore' gives it up",
                             shown.join(", ")
@@ -228,7 +228,7 @@ impl At {
             }
             Index::Other => {
                 return Err(Error::Damaged {
-                    what: format!("the merge in '{}'", self.path.display()),
+                    what: format!("the merge in '{}'", crate::model::text::shown_path(&self.path)),
                     why: "what is staged there is not what the merge staged; 'git reset --merge' gives both up".into(),
                 });
             }

@@ -43,7 +43,7 @@ pub enum Error {
         stderr: String,
     },
     /// It was to run in a directory that is not there.
-    #[error("the directory '{}' is gone", path.display())]
+    #[error("the directory '{}' is gone", crate::model::text::shown_path(path))]
     Gone {
         /// Which.
         path: PathBuf,
@@ -72,7 +72,7 @@ pub enum Error {
         name: String,
     },
     /// Somebody else's lock stands in the way.
-    #[error("'{}' is held by another git process ({age_s} s old)", path.display())]
+    #[error("'{}' is held by another git process ({age_s} s old)", crate::model::text::shown_path(path))]
     Locked {
         /// The lock file.
         path: PathBuf,

@@ -287,7 +287,15 @@ pub(super) fn for_status(repo: &Repo, place: &Place<'_>, rules: Rules) -> Result
 pub(super) fn ask_status(sterile: &Sterile, place: &Place<'_>) -> Result<Changes> {
     let args = ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=all", "--no-renames"];
     let call = sterile.call(place.worktree, args);
-    parse_status(&call.within(Duration::from_secs(120)).run()?)
+    let found = call.within(Duration::from_secs(120)).run().map_err(|e| match e {
+        // The index it complains of is a copy.
+        Error::Failed { args, code, stderr } => {
+            let stderr = stderr.replace(&*sterile.dir.to_string_lossy(), &place.admin.to_string_lossy());
+            Error::Failed { args, code, stderr }
+        }
+        e => e,
+    });
+    parse_status(&found?)
 }
 
 fn parse_status(out: &[u8]) -> Result<Changes> {

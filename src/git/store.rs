@@ -15,7 +15,7 @@ use gix::ObjectId;
 use gix::objs::Write as _;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// One round's private store; gone when dropped.
@@ -26,6 +26,7 @@ pub struct Store {
     objects: Objects,
     rules: String,
     counter: AtomicU32,
+    written: AtomicU64,
     /// The attribute files of a commit, and directories with them.
     attributes: Mutex<HashMap<Oid, Arc<Files>>>,
     trees: Mutex<HashMap<Option<Oid>, PathBuf>>,
@@ -60,6 +61,7 @@ impl Store {
             objects,
             rules,
             counter: AtomicU32::new(0),
+            written: AtomicU64::new(0),
             attributes: Default::default(),
             trees: Default::default(),
         })
@@ -68,6 +70,11 @@ impl Store {
     /// The repository it belongs to.
     pub fn repo(&self) -> &Repo {
         &self.repo
+    }
+
+    /// How many bytes snapshots have taken in it, about.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// The repository's objects and those of the store.
@@ -105,9 +112,14 @@ impl Store {
 
     /// Writes an object.
     pub(super) fn put(&self, kind: gix::objs::Kind, bytes: &[u8]) -> Result<ObjectId> {
+        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let hash = self.objects.local().object_hash();
         let loose = gix::odb::loose::Store::at(self.sterile.dir().join("objects"), hash);
-        loose.write_buf(kind, bytes).map_err(|e| Error::Object(e.to_string()))
+        loose.write_buf(kind, bytes).map_err(|e| {
+            let deepest = std::iter::successors(Some(&e as &dyn std::error::Error), |e| e.source()).last();
+            let why = deepest.map_or_else(String::new, ToString::to_string);
+            Error::Object(format!("the private store '{}' cannot be written: {why}", self.sterile.dir().display()))
+        })
     }
 
     /// A commit of `tree`, with a fixed identity and a date that its first parent decides.

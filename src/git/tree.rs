@@ -60,6 +60,9 @@ type Below<'e> = Vec<(&'e [u8], &'e Edit)>;
 /// The snapshot of what `place` holds now. It must have a commit checked out.
 pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
     let Some(head) = place.head else { return Err(Error::NotUsable("it has no commit yet".into())) };
+    if is_being_made(place.admin) {
+        return Err(Error::NotUsable("git is still making it".into()));
+    }
     let commit = store.objects().commit(head)?.ok_or_else(|| Error::Object(format!("commit {head} is missing")))?;
     let mut doubtful = BTreeMap::new();
     let seen = status::look(store.repo(), store.objects(), place).unwrap_or_else(|e| {
@@ -93,6 +96,12 @@ pub fn take(store: &Store, place: &Place<'_>) -> Result<Snapshot> {
     let wrapped =
         if tree == commit.tree && parents.len() == 1 { head.clone() } else { store.commit(&tree, &parents)? };
     Ok(Snapshot { dirty: dirty || parents.len() > 1, tree, commit: wrapped, unmerged: false, doubtful, changes })
+}
+
+/// `git worktree add` has not checked anything out yet: that is no work of somebody who deletes everything.
+fn is_being_made(admin: &Path) -> bool {
+    let marked = || files::read_limited(&admin.join("locked"), 64).ok().flatten();
+    !admin.join("index").exists() && marked().is_some_and(|m| m.trim_ascii() == b"initializing")
 }
 
 /// `tree` with `text` as the file at `path`, which keeps its mode where it is there.

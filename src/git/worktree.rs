@@ -145,7 +145,7 @@ impl Entry {
         }
         match points_to(&self.path) {
             Some(target) if same(&target, &self.admin) => Link::Good,
-            Some(target) => Link::Broken(format!("belongs to '{}'", target.display())),
+            Some(target) => Link::Broken(format!("belongs to '{}'", crate::model::text::shown_path(&target))),
             None => Link::Broken("has no '.git' file that points back".into()),
         }
     }

@@ -266,8 +266,11 @@ pub struct Step {
     pub tree: Option<Oid>,
 }
 
-/// The order to try, by what is known of pairs: what meets fewest first, then the lowest `rank`, then the given order.
-/// Of the rivals of a group one lands: of those with the lowest `rank` the one that stops least.
+/// From this rank on a side lands after all others, whatever it meets: nobody wants it as it is.
+pub const LAST: u8 = 3;
+
+/// The order to try, by what is known of pairs: what meets fewest first, then the lowest `rank`, then the given order;
+/// [`LAST`] comes last. Of the rivals of a group one lands: of those with the lowest `rank` the one that stops least.
 pub fn landing_order(sides: &[Side], pairs: &[Pair], rank: &dyn Fn(usize) -> u8) -> Vec<usize> {
     let mut meets = vec![std::collections::BTreeSet::new(); sides.len()];
     for p in pairs.iter().filter(|p| p.conflicts()) {
@@ -281,8 +284,8 @@ pub fn landing_order(sides: &[Side], pairs: &[Pair], rank: &dyn Fn(usize) -> u8)
     while !left.is_empty() {
         let cost = |i: &usize| {
             let with_landed = out.iter().filter(|l| meets[*i].contains(l)).count();
-            let with_left = left.iter().filter(|o| meets[*i].contains(o)).count();
-            (with_landed, with_left, rank(*i))
+            let with_left = left.iter().filter(|o| meets[*i].contains(o) && rank(**o) < LAST).count();
+            (rank(*i) >= LAST, with_landed, with_left, rank(*i))
         };
         let best = left.iter().copied().min_by_key(cost).expect("not empty");
         out.push(best);
@@ -318,6 +321,11 @@ mod tests {
         // Of two that only stop on each other the one that is ready.
         let order = landing_order(&sides(&[None, None]), &[conflict(0, 1)], &|i| 1 - i as u8);
         assert_eq!(order, [1, 0]);
+        // What nobody wants is in nobody's way, whatever the others meet.
+        let order = landing_order(&sides(&[None, None, None]), &[conflict(1, 2)], &|i| [LAST, 1, 2][i]);
+        assert_eq!(order, [1, 2, 0]);
+        let order = landing_order(&sides(&[None, None, None]), &[conflict(0, 1)], &|i| [LAST, 1, 2][i]);
+        assert_eq!(order, [1, 2, 0]);
     }
 
     #[test]

@@ -210,6 +210,12 @@ pub fn safe_path(path: &[u8]) -> String {
     out
 }
 
+/// A path within words for a person: [`safe_path`].
+pub fn shown_path(path: &std::path::Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    safe_path(path.as_os_str().as_bytes())
+}
+
 fn needs_quoting(c: char) -> bool {
     c.is_control() || c == '"' || c == '\\' || is_invisible(c)
 }

@@ -13,7 +13,7 @@ use crate::git::{refs, worktree};
 use crate::model::agent::{Oid, Origin};
 use crate::model::task::short_ref;
 use crate::model::tasks::check_name;
-use crate::model::text::shell_word;
+use crate::model::text::{shell_word, shown_path};
 use crate::runtime::files;
 use std::path::{Path, PathBuf};
 
@@ -79,7 +79,7 @@ pub fn find(ctx: &Context, word: &str, cwd: &Path) -> Result<What> {
         }
         if word.contains('/') || word == "." {
             return Err(Error::refused(
-                format!("'{}' is not a worktree of this repository", path.display()),
+                format!("'{}' is not a worktree of this repository", shown_path(&path)),
                 "git worktree list",
             ));
         }
@@ -199,13 +199,13 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
             worktree::Head::Branch(b) => {
                 if entry.admin.file_name().is_none_or(|n| n.to_str().is_none()) {
                     return Err(Error::refused(
-                        format!("git's name for the worktree at '{}' is not plain text", entry.path.display()),
+                        format!("git's name for the worktree at '{}' is not plain text", shown_path(&entry.path)),
                         "'git worktree add' with another name, then adopt that one",
                     ));
                 }
                 if entry.link() != worktree::Link::Good {
                     return Err(Error::refused(
-                        format!("'{}' and its git directory do not belong together", entry.path.display()),
+                        format!("'{}' and its git directory do not belong together", shown_path(&entry.path)),
                         "git worktree repair",
                     ));
                 }
@@ -213,7 +213,7 @@ pub fn adopt(ctx: &Context, loaded: &Loaded, approved: &ApprovedPlan, what: What
             }
             _ => {
                 let hint = format!("git -C {} switch -c NAME", shell_word(&entry.path.to_string_lossy()));
-                return Err(Error::refused(format!("'{}' has no branch checked out", entry.path.display()), hint));
+                return Err(Error::refused(format!("'{}' has no branch checked out", shown_path(&entry.path)), hint));
             }
         },
         What::Branch(b) => (b, None),

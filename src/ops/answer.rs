@@ -151,7 +151,7 @@ pub struct RunAnswer {
 /// Tests of an agent; `none` until tests are run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TestsAnswer {
-    /// `none`, `queued`, `running` or `done`.
+    /// `none`, `queued`, `running`, `done`, or `stale`: they were of an earlier commit, the tip has changed since.
     pub state: &'static str,
     /// `pass`, `fail`, `flaky` or `unknown`.
     pub verdict: Option<String>,

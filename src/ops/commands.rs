@@ -3,6 +3,7 @@
 use super::{Result, plan};
 use crate::config::CommandSpec;
 use crate::config::template;
+use crate::model::text::shown_path;
 use crate::model::units::format_duration;
 use crate::place::job::{self, Happening, Job, Stop};
 use crate::place::log::{CappedLog, HEAD};
@@ -86,7 +87,7 @@ impl Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::TooLong { why, log } => write!(f, "{why}; its output is in '{}'", log.display()),
+            Broken::TooLong { why, log } => write!(f, "{why}; its output is in '{}'", shown_path(log)),
             other => f.write_str(other.words()),
         }
     }

@@ -15,6 +15,7 @@ use crate::git::{refs, worktree};
 use crate::model::agent::{Name, Oid, RunState, Slug};
 use crate::model::event::Kind;
 use crate::model::task::Task;
+use crate::model::text::shown_path;
 use crate::place::files as take;
 use crate::runtime::lock::Lock;
 use crate::runtime::{clock, files};
@@ -155,7 +156,7 @@ pub fn materialize(
             return Err(e.into());
         }
         let entry = worktree::find_by_path(ctx.repo(), &path)?.ok_or_else(|| {
-            Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'")
+            Error::refused(format!("git made no worktree at '{}'", shown_path(&path)), "see 'git worktree list'")
         })?;
         files::write_durable(&entry.admin.join("agents-token"), format!("{}\n", reg.id).as_bytes())?;
         reg.worktree = Some(entry.id.clone());
@@ -207,7 +208,7 @@ fn check_out_existing(ctx: &Context, reg: &mut Registration, plan: &RunPlan) -> 
     }
     worktree::add(ctx.repo(), &path, &reg.branch, None, &lock_reason(&reg.id))?;
     let entry = worktree::find_by_path(ctx.repo(), &path)?.ok_or_else(|| {
-        Error::refused(format!("git made no worktree at '{}'", path.display()), "see 'git worktree list'")
+        Error::refused(format!("git made no worktree at '{}'", shown_path(&path)), "see 'git worktree list'")
     })?;
     files::write_durable(&entry.admin.join("agents-token"), format!("{}\n", reg.id).as_bytes())?;
     reg.worktree = Some(entry.id.clone());
@@ -265,7 +266,7 @@ pub(super) fn checkout(
         }
     }
     if let Some(outermost) = super::naming::superproject(ctx)?.filter(|s| !entry.path.starts_with(s)) {
-        let (at, outermost) = (entry.path.display(), outermost.display());
+        let (at, outermost) = (shown_path(&entry.path), shown_path(&outermost));
         tell(Step::Warning(format!("this is a submodule: '{at}' is outside of its superproject '{outermost}'")));
     }
     if repo.main_worktree.as_ref().is_some_and(|m| m.join(".jj").is_dir()) {

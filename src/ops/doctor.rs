@@ -8,7 +8,7 @@ use super::{Context, Result, assistant, moved, plan, rebuild, remove, repair};
 use crate::config::{Approval, Flags};
 use crate::git::worktree;
 use crate::model::agent::RunState;
-use crate::model::text::{safe_line, shell_word};
+use crate::model::text::{safe_line, shell_word, shown_path};
 use crate::runtime::{files, resolver};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -118,7 +118,7 @@ fn repository(ctx: &Context, out: &mut Vec<Finding>) -> Result<()> {
         {
             let age = meta.modified().ok().and_then(|m| m.elapsed().ok()).map_or(0, |d| d.as_secs());
             if age >= 60 {
-                let shown = lock.display();
+                let shown = shown_path(&lock);
                 let what = format!("'{shown}' stands for {}", crate::model::units::format_duration(age));
                 let mend = format!("rm {}", shell_word(&lock.to_string_lossy()));
                 out.push(found(
@@ -225,7 +225,7 @@ fn agents(ctx: &Context, inv: &Inventory, out: &mut Vec<Finding>) -> Result<()> 
         let orphan = files::read_limited(&e.admin.join("agents-token"), 256).ok().flatten().is_some()
             && !inv.agents.iter().any(|a| a.entry.as_ref().is_some_and(|x| x.id == e.id));
         if orphan && inv.damaged.is_empty() && e.link() == worktree::Link::Good {
-            let what = format!("'{}' carries the mark of an agent that is not registered", e.path.display());
+            let what = format!("'{}' carries the mark of an agent that is not registered", shown_path(&e.path));
             let mend = format!("git agents adopt {}", shell_word(&e.path.to_string_lossy()));
             out.push(found(Severity::Problem, "state", what, Some(mend)));
         }
@@ -258,7 +258,7 @@ fn hooks(ctx: &Context, out: &mut Vec<Finding>) -> Result<()> {
 fn trash(ctx: &Context, out: &mut Vec<Finding>) {
     for (dir, entry) in remove::entries(ctx) {
         if let Some(why) = &entry.damaged {
-            let what = format!("the description of '{}' is damaged: {why}", dir.display());
+            let what = format!("the description of '{}' is damaged: {why}", shown_path(&dir));
             let mend = Some(format!("git agents restore {}", shell_word(&entry.name)));
             out.push(found(Severity::Note, &entry.name, what, mend));
         }

@@ -8,6 +8,7 @@ use crate::git::command::{self, Call};
 use crate::git::config_file::expand_home;
 use crate::git::worktree::Link;
 use crate::model::hook_file::{EVENTS, Event, Found, Manager, configured, with_block, without_block};
+use crate::model::text::shown_path;
 use crate::runtime::{clock, files};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -119,14 +120,14 @@ pub fn survey(ctx: &Context) -> Result<Survey> {
 
 fn not_here(ctx: &Context, dir: &Path, set: Option<&(String, String, String)>) -> Result<Option<String>> {
     let repo = ctx.repo();
-    let shown = dir.display();
+    let shown = shown_path(dir);
     if let Some((scope, _, _)) = set.filter(|(scope, _, _)| scope != "local") {
         return Ok(Some(format!("core.hooksPath is set in git's {scope} configuration, to '{shown}'")));
     }
     // Git has followed links already.
     let named = set.map_or_else(|| repo.common_dir.join("hooks"), |(_, _, v)| expand_home(v));
     if named.symlink_metadata().is_ok_and(|m| m.is_symlink()) {
-        return Ok(Some(format!("'{}' is a link to '{shown}'", named.display())));
+        return Ok(Some(format!("'{}' is a link to '{shown}'", shown_path(&named))));
     }
     let real = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let main = repo.main_worktree.iter().map(|m| (m.clone(), repo.common_dir.clone()));
@@ -166,7 +167,7 @@ pub fn plan(s: &Survey, allowed: Allowed) -> Vec<Step> {
 }
 
 fn step(s: &Survey, f: &HookFile, allowed: Allowed) -> Step {
-    let shown = f.path.display();
+    let shown = shown_path(&f.path);
     let by_hand = |manager: Manager| manager.lines(f.event);
     let line = || Some((format!("'{shown}'"), format!("git-agents hook {} \"$@\" || :", f.event.word())));
     match (f.found, s.manager) {
@@ -183,7 +184,7 @@ fn step(s: &Survey, f: &HookFile, allowed: Allowed) -> Step {
         return Step::Leave { why: why.clone(), lines: line() };
     }
     if s.relative && s.manager.is_none() {
-        let why = format!("core.hooksPath is relative: each worktree has its own '{}'", s.dir.display());
+        let why = format!("core.hooksPath is relative: each worktree has its own '{}'", shown_path(&s.dir));
         return Step::Leave { why, lines: line() };
     }
     match f.found {
@@ -201,7 +202,7 @@ fn step(s: &Survey, f: &HookFile, allowed: Allowed) -> Step {
 pub fn plan_removal(s: &Survey) -> Vec<Step> {
     let of = |f: &HookFile| match (f.found, &s.not_here) {
         (Found::Ours | Found::Block | Found::OldBlock, Some(why)) => {
-            Step::Leave { why: format!("{why}; '{}' is not touched", f.path.display()), lines: None }
+            Step::Leave { why: format!("{why}; '{}' is not touched", shown_path(&f.path)), lines: None }
         }
         (Found::Ours, None) => Step::Delete,
         (Found::Block | Found::OldBlock, None) => Step::TakeOut,
@@ -213,7 +214,7 @@ pub fn plan_removal(s: &Survey) -> Vec<Step> {
 /// Does a step. The file is read again: what it has become meanwhile counts.
 pub fn apply(f: &HookFile, step: &Step) -> Result<()> {
     let (now, mode) = look(f.event, &f.path)?;
-    let changed = || Error::refused(format!("'{}' has changed meanwhile", f.path.display()), "try again");
+    let changed = || Error::refused(format!("'{}' has changed meanwhile", shown_path(&f.path)), "try again");
     if now != f.found || mode != f.mode {
         return Err(changed());
     }
@@ -316,7 +317,7 @@ pub fn standings(ctx: &Context, s: &Survey, others: bool) -> Result<Vec<Standing
         }
         // What a relative path leads to in an agent's worktree is the agent's own: it is not run.
         let silent = places.iter().take(if s.relative { 1 } else { 2 }).find_map(|(top, admin)| {
-            fires(ctx, f.event, top, admin).err().map(|why| format!("from '{}': {why}", top.display()))
+            fires(ctx, f.event, top, admin).err().map(|why| format!("from '{}': {why}", shown_path(top)))
         });
         match silent {
             Some(why) => Standing::Silent(why),

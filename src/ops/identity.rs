@@ -5,7 +5,7 @@ use super::{Context, Error, Result};
 use crate::git::state::Registration;
 use crate::git::{refs, worktree};
 use crate::model::agent::AgentId;
-use crate::model::text::shell_word;
+use crate::model::text::{shell_word, shown_path};
 use crate::place::files as take;
 use crate::runtime::{files, process};
 use std::path::Path;
@@ -83,7 +83,7 @@ pub fn unlock_worktree(ctx: &Context, reg: &Registration) -> Result<()> {
 pub fn check_original(run: &RunDir, reg: &Registration) -> Result<()> {
     let Some(original) = run.copied_from() else { return Ok(()) };
     Err(Error::refused(
-        format!("this repository is a copy; '{}' runs in '{}'", reg.name, original.display()),
+        format!("this repository is a copy; '{}' runs in '{}'", reg.name, shown_path(&original)),
         format!("nothing was touched; 'git -C {} agents status' shows it", shell_word(&original.to_string_lossy())),
     ))
 }
@@ -109,10 +109,10 @@ pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry>
     match entry.link() {
         worktree::Link::Good => {}
         worktree::Link::Missing => {
-            let what = format!("the directory of '{}' is gone: '{}'", reg.name, entry.path.display());
+            let what = format!("the directory of '{}' is gone: '{}'", reg.name, shown_path(&entry.path));
             if let Some(now) = super::moved::tree(ctx, reg, Some(&entry.path)) {
                 let mend = super::moved::command(ctx, std::slice::from_ref(&now));
-                let hint = format!("it was moved to '{}'; '{mend}' mends that", now.display());
+                let hint = format!("it was moved to '{}'; '{mend}' mends that", shown_path(&now));
                 return Err(Error::refused(what, hint));
             }
             let name = reg.name.typed();
@@ -129,7 +129,7 @@ pub fn check_place(ctx: &Context, reg: &Registration) -> Result<worktree::Entry>
             ));
         }
         worktree::Link::Broken(why) => {
-            return Err(wrong(format!("the directory of '{}' {why}: '{}'", reg.name, entry.path.display())));
+            return Err(wrong(format!("the directory of '{}' {why}: '{}'", reg.name, shown_path(&entry.path))));
         }
     }
     let common = files::read_limited(&entry.admin.join("commondir"), 1 << 12)?.unwrap_or_default();

@@ -7,6 +7,7 @@ use super::{Context, Error, Result, plan};
 use crate::config::{Approval, Project, project};
 use crate::git::command::Call;
 use crate::model::detect::{self, Detected, Seen};
+use crate::model::text::shown_path;
 use crate::runtime::files;
 use crate::runtime::user::{Approvals, UserState};
 use std::io::{Read as _, Write as _};
@@ -224,13 +225,13 @@ pub fn apply(ctx: &Context, p: &Proposal) -> Result<Done> {
     let mut done = Done { to_approve: p.unapproved, ..Done::default() };
     if let FilePlan::New { path, text } = &p.file {
         write(ctx, path, text)?;
-        done.did.push(format!("'{}' written", path.display()));
+        done.did.push(format!("'{}' written", shown_path(path)));
         done.to_approve = !approve(ctx, text, &mut done.did)?;
     }
     if let Some((survey, steps)) = &p.hooks {
         for (file, step) in survey.files.iter().zip(steps).filter(|(_, s)| matches!(s, Step::Write | Step::Insert)) {
             match hooks::apply(file, step) {
-                Ok(()) => done.did.push(format!("'{}' written", file.path.display())),
+                Ok(()) => done.did.push(format!("'{}' written", shown_path(&file.path))),
                 Err(e) => done.failed.push(e.with_hint()),
             }
         }
@@ -238,7 +239,7 @@ pub fn apply(ctx: &Context, p: &Proposal) -> Result<Done> {
     if let Some((survey, steps)) = &p.skills {
         for (file, step) in survey.files.iter().zip(steps).filter(|(_, s)| **s == skills::Step::Write) {
             match skills::apply(file, *step) {
-                Ok(()) => done.did.push(format!("'{}' written", file.path.display())),
+                Ok(()) => done.did.push(format!("'{}' written", shown_path(&file.path))),
                 Err(e) => done.failed.push(e.with_hint()),
             }
         }

@@ -207,7 +207,7 @@ impl Bisection<'_, '_> {
         };
         let tell = &mut *self.tell;
         // A tree that nobody asked about before is asked once: what breaks is looked for by halves.
-        let at = At { tree, base: base_name, commit: &commit, again: false, log: None };
+        let at = At { tree, base: base_name, commit: &commit, again: false, log: None, since: None };
         let patience = Patience::of_a_person(self.signals);
         verify(self.ctx, self.check, at, &patience, &mut |step| tell(Progress::Step(step)))
     }

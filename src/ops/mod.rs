@@ -53,6 +53,7 @@ pub mod wanted;
 
 use crate::config::{self, Settings};
 use crate::git::{self, repo::Repo, state::State};
+use crate::model::text::shown_path;
 use crate::place;
 use crate::runtime::{files, user};
 use std::path::{Path, PathBuf};
@@ -142,7 +143,7 @@ impl Error {
             }
             Error::Git(git::Error::TooOld { .. }) => Some("install git 2.39 or later".into()),
             Error::Git(git::Error::Locked { path, .. }) => {
-                Some(format!("if no git process is running, remove '{}' and try again", path.display()))
+                Some(format!("if no git process is running, remove '{}' and try again", shown_path(path)))
             }
             Error::User(e) => e.hint(),
             Error::Files(e) | Error::Git(git::Error::Files(e)) => lacking(e),

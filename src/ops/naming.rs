@@ -7,6 +7,7 @@ use crate::git::command::Call;
 use crate::git::refs;
 use crate::model::agent::Slug;
 use crate::model::tasks::check_name;
+use crate::model::text::shown_path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -147,14 +148,15 @@ pub fn place(ctx: &Context, wish: &Wish<'_>) -> Result<PathBuf> {
         // As if the submodule stood beside it: in there its files would be the superproject's.
         path = crate::git::worktree::normalize(&outermost.with_file_name(repo.label()).join(&rendered));
         if path.starts_with(&outermost) {
-            let what = format!("'{}' is in the checkout of the superproject '{}'", path.display(), outermost.display());
+            let what =
+                format!("'{}' is in the checkout of the superproject '{}'", shown_path(&path), shown_path(&outermost));
             return Err(Error::refused(what, "set 'worktree.dir' to a place outside of it"));
         }
     }
     let name = path.file_name().map_or(0, |n| n.len());
     if name > 200 || path.as_os_str().len() > 3500 {
         return Err(Error::refused(
-            format!("the path '{}' would be too long", path.display()),
+            format!("the path '{}' would be too long", shown_path(&path)),
             "choose a shorter name, or set 'worktree.dir'",
         ));
     }
@@ -196,7 +198,7 @@ pub fn check_free(path: &Path) -> Result<()> {
         "a directory with files of someone else"
     };
     Err(Error::refused(
-        format!("'{}' exists already ({what})", path.display()),
+        format!("'{}' exists already ({what})", shown_path(path)),
         "move it away or choose another name; nothing was changed",
     ))
 }

@@ -5,6 +5,7 @@
 use crate::git::state::State;
 use crate::model::agent::{AgentId, RunState};
 use crate::model::event::{Event, Journal, Kind};
+use crate::model::text::shown_path;
 use crate::place::job::LeftOver;
 use crate::runtime::files;
 use crate::runtime::lock::Lock;
@@ -340,7 +341,7 @@ pub fn stand<'j>(
     let gone = |mut r: Record| {
         let rebooted = r.boot != process::boot_id();
         r.reason = Some(match (r.state, run.copied_from()) {
-            (_, Some(original)) => format!("this repository is a copy; it runs in '{}'", original.display()),
+            (_, Some(original)) => format!("this repository is a copy; it runs in '{}'", shown_path(&original)),
             _ if rebooted => "the machine was restarted".to_owned(),
             (RunState::Attached, _) => "the session of the person in its place was killed".to_owned(),
             _ => "its supervisor was killed".to_owned(),
@@ -364,7 +365,7 @@ pub fn stand<'j>(
             r.started = Some(e.at.clone());
             r.reason = Some(match run.dir.is_dir() {
                 true => "its supervisor is gone, and so is the record of what it did".into(),
-                false => format!("the folder of its run, '{}', was deleted; {LOOK}", run.dir.display()),
+                false => format!("the folder of its run, '{}', was deleted; {LOOK}", shown_path(&run.dir)),
             });
             Some(r)
         }

@@ -13,6 +13,7 @@ use crate::git::state::{Held, Registration, event};
 use crate::git::{capture, locks, refs, worktree};
 use crate::model::agent::{AgentId, Oid};
 use crate::model::event::Kind;
+use crate::model::text::shown_path;
 use crate::place::files::RelPath as AnyPath;
 use crate::runtime::{clock, files, lock::Lock};
 use serde::{Deserialize, Serialize};
@@ -458,7 +459,7 @@ pub(super) fn finish(
     {
         let entry = record.worktree.as_deref().map(|id| worktree::read(repo, id)).transpose()?.flatten();
         if !entry.is_some_and(|e| e.path == **path && e.link() == worktree::Link::Good) {
-            let what = format!("'{}' was replaced while it was being removed", path.display());
+            let what = format!("'{}' was replaced while it was being removed", shown_path(path));
             return Err(Error::refused(what, "nothing was moved; see 'git worktree list'"));
         }
         files::rename_new(path, &tree)?;
@@ -518,7 +519,7 @@ fn tree_place(dir: &Path, path: &Path, label: &str) -> Result<PathBuf> {
     }
     if dev(parent)? != dev(path)? {
         return Err(Error::refused(
-            format!("'{}' is a mount point; it cannot be moved", path.display()),
+            format!("'{}' is a mount point; it cannot be moved", shown_path(path)),
             "unmount it first",
         ));
     }
@@ -555,7 +556,7 @@ fn entry(ctx: &Context, dir: &Path) -> Option<Entry> {
         Ok(None) => "it is missing".to_owned(),
         Err(e) => e.to_string(),
     };
-    Some(super::trash::rebuilt(ctx, dir, format!("'{}': {why}", file.display())))
+    Some(super::trash::rebuilt(ctx, dir, format!("'{}': {why}", shown_path(&file))))
 }
 
 fn is_empty(dir: &Path) -> bool {

@@ -11,6 +11,7 @@ use crate::git::{locks, refs, worktree};
 use crate::model::agent::{Name, Oid, Slug};
 use crate::model::event::Kind;
 use crate::model::task::short_ref;
+use crate::model::text::shown_path;
 use crate::place::files::RelPath as AnyPath;
 use crate::runtime::{files, process};
 use serde_json::json;
@@ -61,7 +62,7 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         if !super::trash::is_whole(&entry) {
             return Err(Error::refused(
                 format!("what was removed as '{}' has a damaged description: {why}", entry.name),
-                format!("its files are in '{}'", entry.tree_in(&dir).display()),
+                format!("its files are in '{}'", shown_path(&entry.tree_in(&dir))),
             ));
         }
         notes.push(format!("its description was damaged ({why}); the rest tells this much of it"));
@@ -94,7 +95,7 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         worktree::list(ctx.repo())?.into_iter().find(|e| e.head == worktree::Head::Branch(entry.branch.clone()));
     if let Some(h) = holder {
         return Err(Error::refused(
-            format!("branch '{}' is checked out at '{}' now", short_ref(&entry.branch), h.path.display()),
+            format!("branch '{}' is checked out at '{}' now", short_ref(&entry.branch), shown_path(&h.path)),
             "switch that worktree to another branch, then try again",
         ));
     }
@@ -109,7 +110,7 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
     }
     if entry.path.is_some() && *entry.repository != ctx.repo().common_dir {
         let path = place_anew(ctx, &entry, &dir)?;
-        notes.push(format!("the repository is another, or elsewhere now: it is at '{}'", path.display()));
+        notes.push(format!("the repository is another, or elsewhere now: it is at '{}'", shown_path(&path)));
         entry.path = Some(AnyPath(path));
     }
     if entry.stands {
@@ -120,7 +121,7 @@ pub fn restore(ctx: &Context, name: Option<&str>) -> Result<Restored> {
         && path.symlink_metadata().is_ok()
     {
         let free = free_path(path);
-        notes.push(format!("'{}' exists; it is at '{}' now", path.display(), free.display()));
+        notes.push(format!("'{}' exists; it is at '{}' now", shown_path(path), shown_path(&free)));
         entry.path = Some(AnyPath(free));
     }
     if !entry.stands && !entry.missing && entry.tree_in(&dir).is_dir() {
@@ -158,7 +159,7 @@ fn stands_again(ctx: &Context, entry: &mut Entry, dir: &Path, notes: &mut Vec<St
     let (Some(path), Some(id)) = (&entry.path, &entry.worktree) else { return Ok(()) };
     let admin = ctx.repo().common_dir.join("worktrees").join(id);
     if worktree::points_to(path) != Some(admin.clone()) || admin.symlink_metadata().is_ok() {
-        notes.push(format!("its files are no longer at '{}'", path.display()));
+        notes.push(format!("its files are no longer at '{}'", shown_path(path)));
         (entry.stands, entry.path, entry.worktree) = (false, None, None);
         return Ok(());
     }
@@ -177,7 +178,7 @@ fn admin_anew(ctx: &Context, entry: &mut Entry, dir: &Path, notes: &mut Vec<Stri
     if entry.path.is_none() {
         let place = place_anew(ctx, entry, dir)?;
         let place = if place.symlink_metadata().is_ok() { free_path(&place) } else { place };
-        notes.push(format!("nothing tells where it was; it is at '{}' now", place.display()));
+        notes.push(format!("nothing tells where it was; it is at '{}' now", shown_path(&place)));
         entry.path = Some(AnyPath(place));
     }
     entry.worktree.get_or_insert_with(|| Slug::of(&entry.name).0);
@@ -252,7 +253,7 @@ fn place_anew(ctx: &Context, entry: &Entry, dir: &Path) -> Result<PathBuf> {
     let tree = entry.tree_in(dir);
     if !tree.starts_with(dir) && entry.repository.exists() {
         return Err(Error::refused(
-            format!("the files of '{}' belong to the repository at '{}'", entry.name, entry.repository.display()),
+            format!("the files of '{}' belong to the repository at '{}'", entry.name, shown_path(&entry.repository)),
             "give it back there",
         ));
     }

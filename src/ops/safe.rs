@@ -9,7 +9,7 @@ use crate::git::status::{self, Place};
 use crate::git::{capture, endings, locks, sterile, worktree};
 use crate::model::agent::{Oid, Origin, Zombie};
 use crate::model::event::Kind;
-use crate::model::text::shell_word;
+use crate::model::text::{shell_word, shown_path};
 use crate::model::units::{count, format_duration};
 use crate::runtime::{clock, files, process};
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -212,7 +212,9 @@ pub fn kept(f: &Facts, min_age: Option<u64>) -> Vec<String> {
     }));
     keep(f.broken_link.as_ref().map(|why| format!("its directory {why}")));
     keep(
-        f.stands.as_ref().map(|p| format!("git's entry of its worktree is gone, its files stand at '{}'", p.display())),
+        f.stands
+            .as_ref()
+            .map(|p| format!("git's entry of its worktree is gone, its files stand at '{}'", shown_path(p))),
     );
     keep((f.missing && f.stands.is_none()).then(|| "its directory is missing".to_owned()));
     keep(f.contains.as_ref().map(|what| format!("{what} is below its directory")));
@@ -301,7 +303,7 @@ fn gather(
         }
     }
     if let Some(now) = moved::stale(ctx, a) {
-        f.broken_link = Some(format!("was moved, or its repository was: it is at '{}'", now.display()));
+        f.broken_link = Some(format!("was moved, or its repository was: it is at '{}'", shown_path(&now)));
         f.mend = Some(moved::command(ctx, &[now]));
     }
     if let Some(reason) = &entry.locked {
@@ -313,7 +315,7 @@ fn gather(
     }
     f.git_lock = locks::standing(&entry.admin).first().map(|lock| {
         let age = lock.metadata().ok().and_then(|m| m.modified().ok()).and_then(|t| t.elapsed().ok());
-        format!("'{}' stands ({} s old)", lock.display(), age.map_or(0, |a| a.as_secs()))
+        format!("'{}' stands ({} s old)", shown_path(lock), age.map_or(0, |a| a.as_secs()))
     });
     f.operation = entry.operation();
     if let worktree::Head::Branch(b) = &entry.head
@@ -401,12 +403,12 @@ pub(super) fn nested(top: &Path) -> Option<String> {
     let mut todo = vec![top.to_owned()];
     while let Some(dir) = todo.pop() {
         let Ok(entries) = std::fs::read_dir(&dir) else {
-            return Some(format!("'{}', which cannot be read,", dir.display()));
+            return Some(format!("'{}', which cannot be read,", shown_path(&dir)));
         };
         let names: Vec<_> = entries.filter_map(std::result::Result::ok).collect();
         let has = |name: &str| names.iter().any(|e| e.file_name() == name);
         if (dir != top && has(".git")) || (has("HEAD") && has("objects") && has("refs")) {
-            return Some(format!("the repository '{}'", dir.display()));
+            return Some(format!("the repository '{}'", shown_path(&dir)));
         }
         todo.extend(names.iter().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(std::fs::DirEntry::path));
     }
@@ -428,7 +430,7 @@ fn contains(ctx: &Context, inv: &Inventory, entry: &worktree::Entry) -> Option<S
     let others = inv.worktrees.iter().filter(|e| e.id != entry.id).map(|e| ("the worktree", e.path.clone()));
     let mounts = files::mounts().into_iter().map(|p| ("the mounted file system", p));
     let (kind, path) = others.chain(mounts).find(|(_, p)| below(p))?;
-    Some(format!("{kind} '{}'", path.display()))
+    Some(format!("{kind} '{}'", shown_path(&path)))
 }
 
 /// Files that count as work: everything git does not have, the approved throw-away patterns and unchanged files of ours

@@ -12,6 +12,7 @@ use super::{Context, Error, Result, create, identity};
 use crate::git::state::{Held, Registration};
 use crate::git::worktree::{self, Entry};
 use crate::model::agent::{AgentId, Name, Oid};
+use crate::model::text::shown_path;
 use crate::place::files::RelPath as AnyPath;
 use crate::runtime::lock::Lock;
 use crate::runtime::process::{self, Identity};
@@ -102,7 +103,7 @@ impl<'c> Scratch<'c> {
 
     fn entry(&self) -> Result<Entry> {
         worktree::find_by_path(self.ctx.repo(), self.path())?.ok_or_else(|| {
-            Error::refused(format!("git made no worktree at '{}'", self.path().display()), "see 'git worktree list'")
+            Error::refused(format!("git made no worktree at '{}'", shown_path(self.path())), "see 'git worktree list'")
         })
     }
 

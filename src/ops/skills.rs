@@ -8,6 +8,7 @@ use super::{Error, Result};
 use crate::git::objects::digest;
 use crate::model::json_edit;
 use crate::model::skill::{CommandFile, Found, SKILLS, look, marked};
+use crate::model::text::shown_path;
 use crate::runtime::files;
 use crate::runtime::user::{Made, UserState};
 use serde_json::{Value, json};
@@ -323,7 +324,7 @@ fn check_links(scope: &Scope, path: &Path) -> Result<()> {
     let on_the_way = path.ancestors().take_while(|p| p.starts_with(top) && *p != top);
     match on_the_way.filter(|p| p.is_symlink()).last() {
         Some(link) => Err(Error::refused(
-            format!("'{}' is a symbolic link; nothing is written through it", link.display()),
+            format!("'{}' is a symbolic link; nothing is written through it", shown_path(link)),
             "make it a directory, or leave out --project",
         )),
         None => Ok(()),
@@ -407,7 +408,7 @@ impl Survey {
             "take its entry out yourself".to_owned()
         };
         let Some(edited) =
-            edited.map_err(|e| Error::refused(format!("'{}' cannot be changed: {e}", path.display()), by_hand))?
+            edited.map_err(|e| Error::refused(format!("'{}' cannot be changed: {e}", shown_path(path)), by_hand))?
         else {
             return Ok(false);
         };
@@ -426,7 +427,7 @@ impl Survey {
 fn read(path: &Path) -> Result<String> {
     let bytes = files::read_limited(path, 4 << 20)?;
     let text = bytes.map_or(Ok("{}\n".to_owned()), String::from_utf8);
-    text.map_err(|_| Error::refused(format!("'{}' is not UTF-8", path.display()), "mend it, then try again"))
+    text.map_err(|_| Error::refused(format!("'{}' is not UTF-8", shown_path(path)), "mend it, then try again"))
 }
 
 /// Writes a file, noting first which directories are made for it, and whether it is new.

@@ -19,7 +19,8 @@ use crate::runtime::{clock, files, lock::Lock, process};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What `run` was asked for beside the tasks.
 #[derive(Debug, Clone, Default)]
@@ -312,7 +313,10 @@ pub fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan,
     let mut line = String::new();
     let read = BufReader::new(stdout).read_line(&mut line);
     match (read, line.trim_end()) {
-        (Ok(_), "accepted") => Ok(()),
+        (Ok(_), "accepted") => {
+            started().push(child);
+            Ok(())
+        }
         (_, words) => {
             let _ = child.wait();
             let said = files::read_limited(&run.file("supervisor.log"), 1 << 20)?.unwrap_or_default();
@@ -334,6 +338,18 @@ pub fn hand_over_locked(ctx: &Context, id: &AgentId, lock: Lock, plan: &RunPlan,
     }
 }
 
+/// The supervisors that this process started. They outlive it; those that do not must not stay defunct meanwhile.
+static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+
+fn started() -> MutexGuard<'static, Vec<Child>> {
+    STARTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes leave of the supervisors that this process started and that have ended.
+pub fn reap() {
+    started().retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+}
+
 #[expect(clippy::disallowed_methods, reason = "the one place that starts our own binary")]
 fn spawn_detached(
     ctx: &Context,
@@ -342,7 +358,7 @@ fn spawn_detached(
     token: &str,
     lock: &Lock,
     log: std::fs::File,
-) -> Result<std::process::Child> {
+) -> Result<Child> {
     use std::os::unix::process::CommandExt as _;
     let mut command = std::process::Command::new(exe);
     crate::git::command::scrub(&mut command);

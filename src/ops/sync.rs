@@ -16,7 +16,7 @@ use crate::git::status::{self, Place};
 use crate::git::{endings, merging, sterile, worktree};
 use crate::model::agent::{Oid, Origin, RunState};
 use crate::model::task::short_ref;
-use crate::model::text::{safe_line, safe_path, shell_word};
+use crate::model::text::{safe_line, safe_path, shell_word, shown_path};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -339,7 +339,7 @@ fn in_the_way(
     Ok((!files.is_empty()).then(|| {
         let name = &a.reg.name;
         let shown = some(&files.iter().map(|p| safe_path(p)).collect::<Vec<_>>());
-        let why = format!("untracked or ignored in '{}' and in the way of '{name}': {shown}", entry.path.display());
+        let why = format!("untracked or ignored in '{}' and in the way of '{name}': {shown}", shown_path(&entry.path));
         Kept::new(why, "move them away first")
     }))
 }

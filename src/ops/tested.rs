@@ -41,17 +41,33 @@ pub(super) fn answer(ctx: &Context, inv: &Inventory, a: &Agent) -> TestsAnswer {
             newly_failing: c.newly(),
             tree: Some(c.tree),
         },
+        // Nobody shall take what they said for a verdict on what is there now.
+        Some((c, false)) if a.tip.is_some() => TestsAnswer { tree: Some(c.tree), ..none("stale") },
         _ => none("none"),
     }
 }
 
+/// For the report.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// What they say of the tip.
+    pub(super) tests: Option<TestsReport>,
+    /// What they said of an earlier one, where nobody has asked since.
+    pub(super) earlier: Option<TestsReport>,
+    /// Why it is not ready.
+    pub(super) reason: Option<String>,
+    /// The tip does worse than its base.
+    pub(super) breaks: bool,
+}
+
 /// For the report: the figures, and the reasons for which it is not ready.
-pub(super) fn report(ctx: &Context, inv: &Inventory, a: &Agent) -> (Option<TestsReport>, Option<String>) {
-    let Some((c, now)) = last(ctx, inv, a) else { return (None, None) };
+pub(super) fn report(ctx: &Context, inv: &Inventory, a: &Agent) -> Said {
+    let Some((c, now)) = last(ctx, inv, a) else { return Said::default() };
     if !now {
         // What it broke may be mended since, and nobody has looked.
         let broke = c.breaks.then(|| "its tests failed before its last change, and were not run since".to_owned());
-        return (None, broke);
+        let earlier = a.tip.is_some().then(|| figures(a, c));
+        return Said { earlier, reason: broke, ..Said::default() };
     }
     let why = c.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
     let reason = match (c.now, c.baseline) {
@@ -61,8 +77,13 @@ pub(super) fn report(ctx: &Context, inv: &Inventory, a: &Agent) -> (Option<Tests
         (Word::Fail, Word::Unknown) => Some(format!("its tests fail{why}; whether its base passes is unknown")),
         _ => None,
     };
+    let breaks = c.breaks;
+    Said { tests: Some(figures(a, c)), earlier: None, reason, breaks }
+}
+
+fn figures(a: &Agent, c: Compared) -> TestsReport {
     let log = Some(a.run.file("test.log")).filter(|p| p.exists());
-    let report = TestsReport {
+    TestsReport {
         command: c.command,
         baseline: c.baseline.word(),
         now: c.now.word(),
@@ -76,8 +97,7 @@ pub(super) fn report(ctx: &Context, inv: &Inventory, a: &Agent) -> (Option<Tests
         reason: c.reason,
         log: log.map(|p| p.as_path().into()),
         duration_s: c.seconds,
-    };
-    (Some(report), reason)
+    }
 }
 
 fn names(of: &[String]) -> String {
@@ -89,8 +109,13 @@ fn names(of: &[String]) -> String {
 impl TestsReport {
     /// One line for people, safe for a terminal: how they went beside the base, which ones, and how that is known.
     pub fn line(&self) -> String {
-        let method = if self.method == "names" { "by name" } else { "by exit code" };
-        let how = format!("({}, {method})", one_line(&self.command, 60));
+        // How it is known matters where something is wrong.
+        let method = match (self.now, self.method) {
+            ("pass", _) => "",
+            (_, "names") => ", by name",
+            _ => ", by exit code",
+        };
+        let how = format!("({}{method})", one_line(&self.command, 60));
         let newly = &self.newly_failing;
         let mut parts = vec![match (self.now, self.baseline) {
             _ if !newly.is_empty() => format!("{} newly failing {how}: {}", newly.len(), names(newly)),

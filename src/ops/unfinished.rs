@@ -7,6 +7,7 @@ use super::{Context, Error, Result};
 use crate::git::state::{Held, Registration, event};
 use crate::git::{refs, worktree};
 use crate::model::event::Kind;
+use crate::model::text::shown_path;
 use crate::runtime::{clock, files, process};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -50,7 +51,7 @@ pub fn undo(ctx: &Context, _held: &Held, reg: &Registration, since: Since) -> Re
     });
     if let (Since::Earlier, Some(p)) = (since, &made) {
         if admins.iter().any(|a| a.join("index").exists()) {
-            let what = format!("'{}' has all its files; it is not taken back", p.display());
+            let what = format!("'{}' has all its files; it is not taken back", shown_path(p));
             return Err(Error::refused(what, "git worktree list"));
         }
         check_foreign(ctx, reg, p)?;
@@ -187,7 +188,7 @@ fn check_foreign(ctx: &Context, reg: &Registration, path: &Path) -> Result<()> {
         [first, rest @ ..] => {
             let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
             Err(Error::refused(
-                format!("'{}' was never finished, and holds files of someone's: {first}{more}", path.display()),
+                format!("'{}' was never finished, and holds files of someone's: {first}{more}", shown_path(path)),
                 "move them away, then try again; nothing was touched",
             ))
         }

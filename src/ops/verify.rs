@@ -4,13 +4,14 @@
 //! Seam: [`Check`] is how trees are tested, decided and approved once; [`verify`] is the only function that tests one.
 //! What counts is the tree and the digest of the check, so whoever asks again, for whatever branch, gets the same
 //! verdict without a run. Only an end of the command's own is noted: a limit, a signal, a setup that failed may end
-//! otherwise next time.
+//! otherwise next time. A limit counts for those who began before it was met.
 //!
 //! Why never in an agent's own worktree: what lies there ignored (an old build, a file that only this assistant made, a
 //! server on its ports) would have a say in a verdict that is noted on a tree and compared with the base's; and nothing
 //! that a test writes can be taken for somebody's work. The price is the setup again, which `worktree.clone` makes cheap.
 
 mod junit;
+mod limits;
 mod runner;
 mod turn;
 
@@ -55,6 +56,8 @@ pub struct At<'a> {
     pub again: bool,
     /// A log that gets what it prints as well.
     pub log: Option<&'a Path>,
+    /// A time limit that was met since then is an answer too.
+    pub since: Option<std::time::SystemTime>,
 }
 
 /// How long one waits, and for what.
@@ -87,7 +90,7 @@ impl<'a> Patience<'a> {
 }
 
 /// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tested {
     /// Whether it passed; `None` where it could not be told.
     pub passed: Option<bool>,
@@ -101,6 +104,8 @@ pub struct Tested {
     pub again: bool,
     /// Files that the test left, not ignored, as they are shown.
     pub left_behind: Vec<String>,
+    /// It, or the setup, ran into its time limit.
+    pub too_long: bool,
     /// Why it did not pass.
     pub reason: Option<String>,
     /// What setup and test printed, as long as that is kept.
@@ -210,15 +215,17 @@ pub fn verify(
         };
         let held = ctx.state.lock()?;
         ctx.state.note_verdict(&held, at.tree, &verdict)?;
+    } else if out.too_long {
+        limits::note(ctx, check, at, &out)?;
     }
     Ok(out)
 }
 
 /// What is noted, where that answers what is asked: a failure that was not asked again does not say what is flaky.
 fn known(ctx: &Context, check: &Check, at: At<'_>) -> Result<Option<Tested>> {
-    let Some(v) = ctx.state.verdict(at.tree, &check.digest())? else { return Ok(None) };
+    let Some(v) = ctx.state.verdict(at.tree, &check.digest())? else { return Ok(limits::known(ctx, check, at)) };
     if at.again && !v.passed && !v.again {
-        return Ok(None);
+        return Ok(limits::known(ctx, check, at));
     }
     let label = check.label(at.tree);
     let log = logs(ctx).into_iter().rev();
@@ -229,6 +236,7 @@ fn known(ctx: &Context, check: &Check, at: At<'_>) -> Result<Option<Tested>> {
         flaky: v.flaky,
         again: v.again,
         left_behind: v.left_behind,
+        too_long: false,
         reason: (!v.passed).then(|| failed(v.exit_code)),
         log: log.into_iter().find(|p| name_of(p).starts_with(&label) && name_of(p).matches('.').count() == 1),
         seconds: v.seconds,

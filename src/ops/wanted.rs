@@ -9,6 +9,7 @@
 use super::inventory::{Agent, Inventory};
 use super::{Context, Error, Result};
 use crate::model::agent::RunState;
+use crate::model::text::shown_path;
 use crate::runtime::files;
 use serde::{Deserialize, Serialize};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -56,7 +57,7 @@ pub fn check(path: &Path) -> Result<()> {
             Err(e) => format!("cannot be written: {e}"),
         },
     };
-    Err(Error::refused(format!("'{}' {why}", path.display()), "name a file that can be written; nothing was started"))
+    Err(Error::refused(format!("'{}' {why}", shown_path(path)), "name a file that can be written; nothing was started"))
 }
 
 /// Notes that the report of `batch` goes to `path`, durably; without a path that it goes nowhere.

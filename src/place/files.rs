@@ -124,8 +124,8 @@ impl fmt::Display for Reason {
             Reason::Exists => write!(f, "there already"),
             Reason::Secret => write!(f, "looks like a secret of production"),
             Reason::Special(kind) => write!(f, "a {kind}"),
-            Reason::LinkInTheWay(path) => write!(f, "'{}' is a link", path.display()),
-            Reason::FileInTheWay(path) => write!(f, "'{}' is a file", path.display()),
+            Reason::LinkInTheWay(path) => write!(f, "'{}' is a link", crate::model::text::shown_path(path)),
+            Reason::FileInTheWay(path) => write!(f, "'{}' is a file", crate::model::text::shown_path(path)),
             Reason::Repository => write!(f, "a repository or worktree of its own"),
             Reason::VirtualEnvironment => write!(f, "a Python environment, which cannot be moved"),
             Reason::NotNamed => write!(f, "an ignored directory; a pattern must name it, or end with '/'"),
@@ -158,7 +158,7 @@ pub enum Error {
         why: String,
     },
     /// The new worktree could not be written, or the checkout not be listed.
-    #[error("cannot take '{}' along", path.display())]
+    #[error("cannot take '{}' along", crate::model::text::shown_path(path))]
     Io {
         /// Where.
         path: PathBuf,

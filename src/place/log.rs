@@ -176,7 +176,10 @@ fn open_append(path: &Path) -> io::Result<(File, u64)> {
     let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags.bits()).open(path)?;
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("'{}' is no plain file", path.display())));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("'{}' is no plain file", crate::model::text::shown_path(path)),
+        ));
     }
     Ok((file, meta.len()))
 }

@@ -38,12 +38,30 @@ pub struct Woken<T> {
     pub others: Vec<T>,
 }
 
+/// A worktree to watch; it may be missing, and is awaited then.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tree {
+    /// The top of its files.
+    pub top: PathBuf,
+    /// Its git directory, where there is one to look at.
+    pub admin: Option<PathBuf>,
+}
+
 /// Where events of one directory belong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Tree(PathBuf),
+    /// The git directory of the tree at this top.
+    Admin(PathBuf),
     Beside,
+    /// What a tree stands in: only that the tree comes or goes is of interest.
+    Above,
 }
+
+/// The files of a git directory that say something of the tree itself, and not only of branches.
+const OF_A_TREE: [&str; 2] = ["index", "MERGE_HEAD"];
+/// Directories that appear while they are listed: looked for so often, then their events tell.
+const ROUNDS: usize = 8;
 
 /// Lists the directories of a tree that are worth a watch, the top first.
 pub type Lister = Box<dyn Fn(&Path) -> Vec<PathBuf>>;
@@ -57,8 +75,12 @@ pub struct Watcher<T> {
     lister: Lister,
     watched: HashMap<PathBuf, Place>,
     trees: BTreeSet<PathBuf>,
+    /// Those of them that are not there.
+    missing: BTreeSet<PathBuf>,
     /// Those that did not get their first watches yet or got new directories.
     grown: BTreeSet<PathBuf>,
+    /// Watched directories that went or were moved: what stands there now, and below, is another one.
+    stale: HashSet<PathBuf>,
     polls_because: Option<String>,
 }
 
@@ -73,7 +95,9 @@ impl<T: Send + 'static> Watcher<T> {
             lister,
             watched: HashMap::new(),
             trees: BTreeSet::new(),
+            missing: BTreeSet::new(),
             grown: BTreeSet::new(),
+            stale: HashSet::new(),
             polls_because: None,
         };
         if poll {
@@ -105,20 +129,40 @@ impl<T: Send + 'static> Watcher<T> {
     }
 
     /// Watches exactly these from now on: the trees with what is below them, the directories `beside` them alone.
-    pub fn set(&mut self, trees: &[PathBuf], beside: &[PathBuf]) {
-        let trees: BTreeSet<PathBuf> = trees.iter().cloned().collect();
-        for gone in self.trees.difference(&trees).cloned().collect::<Vec<_>>() {
-            self.forget(&Place::Tree(gone), &HashSet::new());
+    pub fn set(&mut self, trees: &[Tree], beside: &[PathBuf]) {
+        let tops: BTreeSet<PathBuf> = trees.iter().map(|t| t.top.clone()).collect();
+        for gone in self.trees.difference(&tops).cloned().collect::<Vec<_>>() {
+            self.forget(&Place::Tree(gone.clone()), &HashSet::new());
+            self.forget(&Place::Admin(gone), &HashSet::new());
         }
-        let new: Vec<PathBuf> = trees.difference(&self.trees).cloned().collect();
-        self.trees = trees;
+        let mut new: Vec<PathBuf> = tops.difference(&self.trees).cloned().collect();
+        self.trees = tops;
+        let mut wanted: HashMap<PathBuf, Place> = beside.iter().map(|d| (d.clone(), Place::Beside)).collect();
+        for t in trees {
+            wanted.extend(t.admin.clone().map(|a| (a, Place::Admin(t.top.clone()))));
+        }
+        self.forget(&Place::Beside, &wanted.keys().cloned().collect());
+        for (dir, place) in wanted {
+            self.watch(dir, place);
+        }
+        self.forget(&Place::Above, &self.trees.iter().filter_map(|t| above(t)).collect());
+        for top in self.trees.clone() {
+            // One that comes before what is above it is watched comes without an event.
+            while let Some(dir) = above(&top) {
+                let watched = self.watch(dir, Place::Above);
+                if !top.is_dir() {
+                    if watched {
+                        continue;
+                    }
+                    self.missing.insert(top.clone());
+                } else if self.missing.remove(&top) {
+                    new.push(top.clone());
+                }
+                break;
+            }
+        }
         for top in new {
             self.list(&top);
-        }
-        let wanted: HashSet<PathBuf> = beside.iter().cloned().collect();
-        self.forget(&Place::Beside, &wanted);
-        for dir in wanted {
-            self.watch(dir, Place::Beside);
         }
     }
 
@@ -159,6 +203,13 @@ impl<T: Send + 'static> Watcher<T> {
             woken.trees.extend(self.trees.iter().cloned());
             woken.beside = true;
         }
+        let stale = std::mem::take(&mut self.stale);
+        if !stale.is_empty() {
+            let is_stale = |d: &&PathBuf| d.ancestors().any(|a| stale.contains(a));
+            for dir in self.watched.keys().filter(is_stale).cloned().collect::<Vec<_>>() {
+                self.unwatch(&dir);
+            }
+        }
         // New directories get their watches before anybody looks into them.
         for top in std::mem::take(&mut self.grown) {
             self.list(&top);
@@ -184,29 +235,39 @@ impl<T: Send + 'static> Watcher<T> {
                 return true;
             }
         };
+        let may_be_dir = matches!(
+            event.kind,
+            EventKind::Create(CreateKind::Folder | CreateKind::Any | CreateKind::Other)
+                | EventKind::Modify(ModifyKind::Name(_))
+                | EventKind::Remove(_)
+        );
         let mut told = false;
         for path in &event.paths {
-            let place = path.parent().and_then(|p| self.watched.get(p)).or_else(|| self.watched.get(path)).cloned();
-            match place {
-                Some(Place::Tree(top)) => {
-                    let may_be_dir = matches!(
-                        event.kind,
-                        EventKind::Create(CreateKind::Folder | CreateKind::Any | CreateKind::Other)
-                            | EventKind::Modify(ModifyKind::Name(_))
-                            | EventKind::Remove(_)
-                    );
-                    // What is ignored may have changed with the rules.
-                    if may_be_dir || path.file_name().is_some_and(|n| n == ".gitignore") {
-                        self.grown.insert(top.clone());
+            let itself = self.watched.get(path).cloned();
+            if may_be_dir && itself.is_some() {
+                self.stale.insert(path.clone());
+            }
+            let within = path.parent().and_then(|p| self.watched.get(p)).cloned();
+            for place in within.into_iter().chain(itself) {
+                match place {
+                    Place::Tree(top) => {
+                        // What is ignored may have changed with the rules.
+                        if may_be_dir || path.file_name().is_some_and(|n| n == ".gitignore") {
+                            self.grown.insert(top.clone());
+                        }
+                        woken.trees.insert(top);
                     }
-                    woken.trees.insert(top);
-                    told = true;
+                    Place::Admin(top) => {
+                        woken.beside = true;
+                        if path.file_name().is_some_and(|n| OF_A_TREE.iter().any(|f| n == *f)) {
+                            woken.trees.insert(top);
+                        }
+                    }
+                    Place::Beside => woken.beside = true,
+                    Place::Above if may_be_dir && self.trees.iter().any(|t| t.starts_with(path)) => woken.beside = true,
+                    Place::Above => continue,
                 }
-                Some(Place::Beside) => {
-                    woken.beside = true;
-                    told = true;
-                }
-                None => {}
+                told = true;
             }
         }
         told
@@ -217,24 +278,46 @@ impl<T: Send + 'static> Watcher<T> {
         if self.system.is_none() {
             return;
         }
-        let dirs: HashSet<PathBuf> = (self.lister)(top).into_iter().collect();
         let place = Place::Tree(top.to_owned());
-        self.forget(&place, &dirs);
-        for dir in dirs {
-            self.watch(dir, place.clone());
+        for _ in 0..ROUNDS {
+            let dirs: HashSet<PathBuf> = (self.lister)(top).into_iter().collect();
+            self.forget(&place, &dirs);
+            let mut new = false;
+            for dir in dirs {
+                new |= self.watch(dir, place.clone());
+            }
+            // What appeared in one of them before it was watched is seen by nobody else.
+            if !new {
+                break;
+            }
         }
     }
 
-    fn watch(&mut self, dir: PathBuf, place: Place) {
-        if self.watched.contains_key(&dir) {
-            return;
+    /// Whether it is watched from now on and was not before.
+    fn watch(&mut self, dir: PathBuf, place: Place) -> bool {
+        if let Some(now) = self.watched.get_mut(&dir) {
+            if place != Place::Above {
+                *now = place;
+            }
+            return false;
         }
-        let Some(system) = &mut self.system else { return };
+        let Some(system) = &mut self.system else { return false };
         match system.watch(&dir, RecursiveMode::NonRecursive) {
-            Ok(()) => drop(self.watched.insert(dir, place)),
+            Ok(()) => {
+                self.watched.insert(dir, place);
+                return true;
+            }
             Err(e) if matches!(e.kind, notify::ErrorKind::MaxFilesWatch) => self.poll(&e),
             // It went as quickly as it came, or may not be read: nobody's changes are to be seen there.
             Err(_) => {}
+        }
+        false
+    }
+
+    fn unwatch(&mut self, dir: &Path) {
+        self.watched.remove(dir);
+        if let Some(system) = &mut self.system {
+            let _ = system.unwatch(dir);
         }
     }
 
@@ -243,10 +326,7 @@ impl<T: Send + 'static> Watcher<T> {
         let gone: Vec<PathBuf> =
             self.watched.iter().filter(|(d, p)| *p == place && !keep.contains(*d)).map(|(d, _)| d.clone()).collect();
         for dir in gone {
-            self.watched.remove(&dir);
-            if let Some(system) = &mut self.system {
-                let _ = system.unwatch(&dir);
-            }
+            self.unwatch(&dir);
         }
     }
 
@@ -255,6 +335,11 @@ impl<T: Send + 'static> Watcher<T> {
         self.watched.clear();
         self.polls_because = Some(why(e));
     }
+}
+
+/// The nearest directory above `top` that is there.
+fn above(top: &Path) -> Option<PathBuf> {
+    top.ancestors().skip(1).find(|d| d.is_dir()).map(Path::to_owned)
 }
 
 fn why(e: &notify::Error) -> String {
@@ -285,9 +370,13 @@ mod tests {
         out
     }
 
+    fn tree(top: &Path) -> Tree {
+        Tree { top: top.to_owned(), admin: None }
+    }
+
     fn watcher(top: &Path) -> Watcher<u8> {
         let mut w = Watcher::new(Box::new(all_dirs), false);
-        w.set(&[top.to_owned()], &[]);
+        w.set(&[tree(top)], &[]);
         assert_eq!(w.polls_because(), None);
         w
     }
@@ -328,6 +417,64 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_was_made_again_is_heard() {
+        let d = tempfile::tempdir().unwrap();
+        let top = d.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top.join("a/b")).unwrap();
+        std::fs::create_dir_all(top.join("c/b")).unwrap();
+        let mut w = watcher(&top);
+        // Between two looks, as a checkout and back, or a build, does it; and another one put in its place.
+        std::fs::remove_dir_all(top.join("a")).unwrap();
+        std::fs::create_dir_all(top.join("a/b")).unwrap();
+        std::fs::rename(top.join("c"), top.join("old")).unwrap();
+        std::fs::create_dir_all(top.join("c/b")).unwrap();
+        assert_eq!(w.wait(Some(Duration::from_secs(20))).trees.len(), 1);
+        for file in ["a/b/f", "c/b/f", "old/b/f"] {
+            while !w.wait(Some(Duration::from_millis(20))).trees.is_empty() {}
+            std::fs::write(top.join(file), "1").unwrap();
+            assert_eq!(w.wait(Some(Duration::from_secs(20))).trees.len(), 1, "{file}");
+        }
+    }
+
+    #[test]
+    fn a_tree_that_was_away_is_heard_when_it_is_back() {
+        let d = tempfile::tempdir().unwrap();
+        let above = d.path().canonicalize().unwrap();
+        let (top, away) = (above.join("x/tree"), above.join("away"));
+        std::fs::create_dir_all(&top).unwrap();
+        let mut w = watcher(&top);
+        for (from, to) in [(&top, &away), (&away, &top), (&above.join("x"), &away), (&away, &above.join("x"))] {
+            std::fs::rename(from, to).unwrap();
+            let woken = w.wait(Some(Duration::from_secs(20)));
+            assert!(woken.beside || !woken.trees.is_empty(), "{from:?}: {woken:?}");
+            w.set(&[tree(&top)], &[]);
+            while !w.wait(Some(Duration::from_millis(20))).trees.is_empty() {}
+        }
+        // What else happens up there is nobody's affair.
+        std::fs::write(above.join("x/other"), "1").unwrap();
+        let none = w.wait(Some(Duration::from_millis(50)));
+        assert!(none.trees.is_empty() && !none.beside, "{none:?}");
+        std::fs::write(top.join("f"), "1").unwrap();
+        assert_eq!(w.wait(Some(Duration::from_secs(20))).trees.len(), 1);
+    }
+
+    #[test]
+    fn what_is_staged_wakes_its_tree() {
+        let d = tempfile::tempdir().unwrap();
+        let top = d.path().canonicalize().unwrap();
+        let (files, admin) = (top.join("files"), top.join("admin"));
+        std::fs::create_dir(&files).unwrap();
+        std::fs::create_dir(&admin).unwrap();
+        let mut w: Watcher<u8> = Watcher::new(Box::new(all_dirs), false);
+        w.set(&[Tree { top: files.clone(), admin: Some(admin.clone()) }], &[]);
+        std::fs::write(admin.join("index.lock"), "1").unwrap();
+        let woken = w.wait(Some(Duration::from_secs(20)));
+        assert!(woken.beside && woken.trees.is_empty(), "{woken:?}");
+        std::fs::rename(admin.join("index.lock"), admin.join("index")).unwrap();
+        assert_eq!(w.wait(Some(Duration::from_secs(20))).trees.into_iter().collect::<Vec<_>>(), [files]);
+    }
+
+    #[test]
     fn a_storm_is_one_waking_and_a_tree_that_left_is_silent() {
         let d = tempfile::tempdir().unwrap();
         let top = d.path().canonicalize().unwrap();
@@ -346,7 +493,7 @@ mod tests {
     fn others_are_heard_at_once_and_polling_looks_everywhere() {
         let d = tempfile::tempdir().unwrap();
         let mut w: Watcher<u8> = Watcher::new(Box::new(all_dirs), true);
-        w.set(&[d.path().to_owned()], &[]);
+        w.set(&[tree(d.path())], &[]);
         assert!(w.polls_because().is_some());
         w.sender().send(Happening::Other(7)).unwrap();
         assert_eq!(w.wait(None).others, [7]);

@@ -2,6 +2,7 @@
 //! Directories of ours are 0700, files 0600, owned by us, never reached through a link.
 
 use super::process;
+use crate::model::text::shown_path;
 use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system said no.
-    #[error("could not {what} '{}'", path.display())]
+    #[error("could not {what} '{}'", shown_path(path))]
     Io {
         /// The verb: "write", "open", …
         what: &'static str,
@@ -25,7 +26,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Not ours to trust.
-    #[error("'{}' {why}", path.display())]
+    #[error("'{}' {why}", shown_path(path))]
     Untrusted {
         /// Its path.
         path: PathBuf,
@@ -183,6 +184,12 @@ pub fn free_space(path: &Path) -> Option<u64> {
     #[cfg(not(target_os = "linux"))]
     let blocks = u64::from(v.blocks_available());
     Some(blocks.saturating_mul(v.fragment_size()))
+}
+
+/// The same file by the plain way: no link and no `..` in what leads to it; as it is where that cannot be told.
+pub fn plain(path: &Path) -> PathBuf {
+    let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+    dir.zip(path.file_name()).map_or_else(|| path.to_owned(), |(dir, name)| dir.join(name))
 }
 
 /// A new name in the same directory that nobody else uses, and that tells who does.

@@ -295,6 +295,18 @@ pub fn keep_child_signals() {
     let _ = unsafe { sigaction(Signal::SIGCHLD, &action) };
 }
 
+/// Whether whoever started us had `signal` ignored: nohup does, and a shell for what it puts in the background.
+#[expect(unsafe_code, reason = "nix has no safe way to ask without setting")]
+pub fn is_ignored(signal: Signal) -> bool {
+    let mut action = std::mem::MaybeUninit::<nix::libc::sigaction>::zeroed();
+    // SAFETY: nothing is set; the call writes one `sigaction`, for which all zeros is a value too.
+    let action = unsafe {
+        nix::libc::sigaction(signal as i32, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == nix::libc::SIG_IGN
+}
+
 /// Columns and lines of the terminal behind `fd`; `None` where it is none.
 #[expect(unsafe_code, reason = "no safe wrapper for TIOCGWINSZ")]
 pub fn terminal_size(fd: &impl std::os::fd::AsRawFd) -> Option<(u16, u16)> {

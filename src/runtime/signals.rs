@@ -2,7 +2,11 @@
 //!
 //! The signals are blocked in every thread and taken by one thread that waits for them; nothing runs in a handler.
 //! Children inherit that: who starts a program of the user's calls `process::unblock_signals`.
+//!
+//! What a person did not want to end us stays ignored: HUP under nohup, INT and QUIT in the background of a script. Where
+//! such a signal were blocked, Linux would hand it over all the same.
 
+use super::process;
 use nix::sys::signal::{SigSet, Signal};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -25,6 +29,8 @@ pub struct Signals {
 
 const CAUGHT: [Signal; 6] =
     [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGQUIT];
+/// Of these, what may have been ignored on purpose.
+const LEFT: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
 
 /// A pipe whose end for reading does not block; no program that is started inherits either.
 pub fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
@@ -36,7 +42,8 @@ pub fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
 impl Signals {
     /// Starts catching. Once a process, before other threads start.
     pub fn catch() -> std::io::Result<Signals> {
-        let set: SigSet = CAUGHT.into_iter().collect();
+        let caught = |s: &Signal| !(LEFT.contains(s) && process::is_ignored(*s));
+        let set: SigSet = CAUGHT.into_iter().filter(caught).collect();
         set.thread_block()?;
         crate::runtime::process::keep_child_signals();
         let (read, write) = pipe()?;

@@ -4,6 +4,7 @@
 //! refused instead of repaired: a file that was open to others may have been written by them. A damaged file is an
 //! error; taken for an empty one it would be overwritten with the next approval.
 
+use crate::model::text::shown_path;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, fchmod};
@@ -40,7 +41,7 @@ pub enum Error {
     #[error("{0}")]
     NoHome(&'static str),
     /// Something else than a directory or file of ours stands there.
-    #[error("'{}' is {what}", .path.display())]
+    #[error("'{}' is {what}", crate::model::text::shown_path(.path))]
     Wrong {
         /// The directory or file.
         path: PathBuf,
@@ -48,7 +49,7 @@ pub enum Error {
         what: &'static str,
     },
     /// Others can read or write it.
-    #[error("'{}' is open to others (mode {mode:04o})", .path.display())]
+    #[error("'{}' is open to others (mode {mode:04o})", crate::model::text::shown_path(.path))]
     Open {
         /// The directory or file.
         path: PathBuf,
@@ -58,7 +59,7 @@ pub enum Error {
         wanted: u32,
     },
     /// It cannot be understood.
-    #[error("'{}' is damaged: {reason}", .path.display())]
+    #[error("'{}' is damaged: {reason}", crate::model::text::shown_path(.path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -66,13 +67,13 @@ pub enum Error {
         reason: String,
     },
     /// A later version wrote it.
-    #[error("'{}' was written by a later version of git agents", .path.display())]
+    #[error("'{}' was written by a later version of git agents", crate::model::text::shown_path(.path))]
     Later {
         /// The file.
         path: PathBuf,
     },
     /// The system says no.
-    #[error("cannot {what} '{}': {source}", .path.display())]
+    #[error("cannot {what} '{}': {source}", crate::model::text::shown_path(.path))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -89,10 +90,10 @@ impl Error {
         match self {
             Error::NoHome(_) => Some("set HOME to your home directory, with its full path".to_owned()),
             Error::Open { path, wanted, .. } => {
-                Some(format!("check what is in it, then chmod {wanted:o} '{}'", path.display()))
+                Some(format!("check what is in it, then chmod {wanted:o} '{}'", shown_path(path)))
             }
             Error::Damaged { path, .. } => {
-                Some(format!("mend it or move it away; then 'git agents trust' approves anew: '{}'", path.display()))
+                Some(format!("mend it or move it away; then 'git agents trust' approves anew: '{}'", shown_path(path)))
             }
             _ => None,
         }

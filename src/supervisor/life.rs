@@ -178,7 +178,7 @@ fn prepare(agent: &mut Agent, tips: Vec<(String, Oid)>) -> Result<Option<End>> {
             Step::Warning(w) => say(&format!("warning: {w}")),
             Step::Files(t) => {
                 for l in t.left_out {
-                    say(&format!("left out: {}: {}", l.path.display(), l.reason));
+                    say(&format!("left out: {}: {}", crate::model::text::shown_path(&l.path), l.reason));
                 }
             }
             Step::Worktree(_) | Step::Waits(_) | Step::Tests => {}
@@ -317,7 +317,7 @@ fn because_of_the_disk(agent: &Agent, reason: Option<String>) -> Option<String> 
     if !said && full.is_none() {
         return reason;
     }
-    let place = full.map(|p| format!(" at '{}'", p.display())).unwrap_or_default();
+    let place = full.map(|p| format!(" at '{}'", crate::model::text::shown_path(p))).unwrap_or_default();
     let name = agent.reg.name.typed();
     let was = reason.map(|r| format!(" ({r})")).unwrap_or_default();
     Some(format!("the disk is full{place}; make room, then 'git agents retry {name}' goes on{was}"))

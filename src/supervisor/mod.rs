@@ -53,6 +53,8 @@ pub struct Agent {
     pub address: Address,
     /// Signals and children.
     pub signals: Signals,
+    /// When it took over.
+    pub begun: std::time::SystemTime,
     /// Somebody asked for the end.
     pub asked_to_stop: bool,
     /// Its place in the queue for a slot.
@@ -160,6 +162,7 @@ pub fn take_over(ctx: Context, id: &AgentId, lock: Lock, signals: Signals, token
         record,
         address,
         signals,
+        begun: std::time::SystemTime::now(),
         asked_to_stop: false,
         ticket: None,
         waiter: None,

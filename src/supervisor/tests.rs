@@ -18,6 +18,7 @@ use crate::ops::{Error, Result, executable, inbox};
 use crate::place::log::{CappedLog, HEAD};
 use std::cell::RefCell;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// Bytes of `test.log`, all attempts together.
 const CAP: u64 = 16 << 20;
@@ -65,8 +66,8 @@ pub(super) fn after(agent: &mut Agent, end: Proven) -> Result<End> {
 
 fn compare(agent: &mut Agent, check: &Check, tip: &Oid) -> Result<Compared> {
     let base = start_of(agent, tip)?;
-    let at_tip = test(agent, check, tip, "its tip")?;
-    let at_base = test(agent, check, &base, "its base")?;
+    let at_tip = test(agent, check, tip, "its tip", None)?;
+    let at_base = test(agent, check, &base, "its base", Some(agent.begun))?;
     let tree = tree_of(agent, tip)?;
     let mut out = Compared::of(check.shown(), tree, base, &at_tip.outcome(), &at_base.outcome());
     out.seconds = at_tip.seconds;
@@ -95,7 +96,7 @@ fn tree_of(agent: &Agent, commit: &Oid) -> Result<Oid> {
     Ok(agent.ctx.state.objects.commit(commit)?.ok_or_else(gone)?.tree)
 }
 
-fn test(agent: &mut Agent, check: &Check, commit: &Oid, what: &str) -> Result<Tested> {
+fn test(agent: &mut Agent, check: &Check, commit: &Oid, what: &str, since: Option<SystemTime>) -> Result<Tested> {
     let tree = tree_of(agent, commit)?;
     let path = agent.run.file("test.log");
     let line = |text: &str| {
@@ -113,7 +114,7 @@ fn test(agent: &mut Agent, check: &Check, commit: &Oid, what: &str) -> Result<Te
     let tested = verify(
         &ctx,
         check,
-        At { tree: &tree, base: &base, commit: &|| Ok(commit.clone()), again: true, log: Some(&path) },
+        At { tree: &tree, base: &base, commit: &|| Ok(commit.clone()), again: true, log: Some(&path), since },
         &Patience {
             signals: &signals,
             enough: &|| {
@@ -132,6 +133,9 @@ fn test(agent: &mut Agent, check: &Check, commit: &Oid, what: &str) -> Result<Te
     told.into_inner().signals = signals;
     let tested = tested?;
     match (tested.reused, &tested.log) {
+        (true, _) if tested.too_long => {
+            line(&format!("{}, as seen by another of this run", tested.reason.as_deref().unwrap_or("failed")));
+        }
         (true, Some(log)) => line(&format!("{}, known from an earlier run: '{}'", word(&tested), shown(log))),
         (true, None) => line(&format!("{}, known from an earlier run", word(&tested))),
         (false, _) => line(word(&tested)),

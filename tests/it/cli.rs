@@ -1,7 +1,7 @@
 //! The command line as a contract: help, usage, names, exit codes.
 
-use crate::support::env::Background;
-use crate::support::{Env, Out, Repo};
+use crate::support::env::{Background, run};
+use crate::support::{Env, Out, Repo, terminal};
 
 /// Every command of the first help page.
 fn commands(env: &Env) -> Vec<String> {
@@ -36,7 +36,49 @@ fn the_first_page_of_help_fits_a_screen_and_lists_what_there_is() {
     assert!(help.stderr.is_empty());
     let known = "init demo new adopt run status show logs attach send wait stop retry overlap path exec report diff sync land push rm restore clean history doctor hooks skills trust manual shell-init";
     assert_eq!(commands.join(" "), known);
-    assert_eq!(repo.agents(&["report", "--help"]).ok().stdout, repo.agents(&["report", "-h"]).ok().stdout);
+}
+
+#[test]
+fn help_of_a_command_in_full_was_the_short_one() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    for (args, page) in [
+        (&["run", "--help"][..], "GIT-AGENTS-RUN(1)"),
+        (&["-C", "..", "rm", "-D", "--help"], "GIT-AGENTS-RM(1)"),
+        (&["land", "--help", "--nonsense"], "GIT-AGENTS-LAND(1)"),
+        (&["merge", "--help"], "GIT-AGENTS-LAND(1)"),
+        (&["hooks", "install", "--help"], "GIT-AGENTS-HOOKS(1)"),
+        (&["check", "--help"], "GIT-AGENTS-CHECK(1)"),
+    ] {
+        let out = repo.agents(args).ok();
+        assert!(out.stdout.starts_with(page) && out.stdout.contains("\nEXAMPLES\n"), "{args:?}: {out}");
+        assert!(out.stdout.lines().all(|l| l.chars().count() <= 80 && !l.contains('\u{8}')), "{out}");
+    }
+    assert_eq!(repo.agents(&["run", "--help"]).ok().stdout, repo.agents(&["manual", "run"]).ok().stdout);
+    let short = repo.agents(&["run", "-h"]).ok();
+    assert!(short.stdout.contains("Usage: git agents run") && !short.stdout.contains("EXAMPLES"), "{short}");
+    // git itself answers for the whole; whoever calls the program sees the page too.
+    let mut program = env.command("git-agents", repo.path());
+    program.arg("--help");
+    assert!(run(program, b"").ok().stdout.starts_with("GIT-AGENTS(1)"));
+    // No page of their own; what another program is to be asked stays with it.
+    assert!(repo.agents(&["undo", "--help"]).ok().stdout.contains("Usage: git agents undo"));
+    repo.agents(&["new", "-q", "one"]).ok();
+    let ls = repo.agents(&["exec", "one", "--", "git", "version", "--help"]);
+    assert!(!ls.stdout.contains("GIT-AGENTS"), "{ls}");
+}
+
+#[test]
+fn help_in_full_is_read_with_man_on_a_terminal_and_without_man_too() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let shown = || terminal::agents(&env, repo.path(), &["rm", "--help"], &[("GIT_PAGER", "my-pager")]).ok().stdout;
+    env.script("my-pager", "#!/bin/sh\necho paged\ncat\n");
+    env.script("man", "#!/bin/sh\necho by man; head -1 \"$1\"\n");
+    assert_eq!(shown(), "by man\r\n.\\\" Made by git agents.\r\n");
+    env.script("man", "#!/bin/sh\nexit 1\n");
+    assert!(shown().starts_with("paged\r\nGIT-AGENTS-RM(1)\r\n"));
+    assert_eq!(std::fs::read_dir(env.root().join("tmp")).unwrap().count(), 0, "a page was left behind");
 }
 
 #[test]

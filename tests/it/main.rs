@@ -11,6 +11,7 @@
 
 mod adopt;
 mod assistants;
+mod checks;
 mod clean;
 mod cli;
 mod clock;

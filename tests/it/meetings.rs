@@ -238,6 +238,11 @@ fn landing_on_the_base_as_it_is_now_is_judged_too() {
     assert_eq!(with_base, [("one", "conflict"), ("two", "none")]);
     let text = repo.agents(&["overlap", "--fail-on", "conflict"]).code(1).stdout;
     assert_eq!(text, "one with main: conflict in src/a.rs\n");
+    // One that stops on the base alone looked like one that another order helps.
+    edit(&repo, "one", "src/a.rs", "fn all() {}", "fn all() { 1 }");
+    edit(&repo, "two", "src/a.rs", "fn all() {}", "fn all() { 2 }");
+    let text = repo.agents(&["overlap", "--order"]).ok().stdout;
+    assert!(text.ends_with("  1. two\n  2. one  stops on the base, and after two\n"), "{text}");
 }
 
 #[test]
@@ -251,13 +256,26 @@ fn what_cannot_be_read_was_called_free() {
         file.set_len((16 << 20) + 1).unwrap();
     }
     std::fs::remove_file(repo.worktree("three").join(".git")).unwrap();
+    // Where git itself is asked, it is no less large.
+    repo.worktree("two").git(&["sparse-checkout", "set", "--sparse-index", "src"]);
     let answer = overlap(&repo, &[]);
     let all = pairs(&answer);
     assert!(all.contains(&"one two unknown".to_owned()), "{answer:#}");
     let three = answer["agents"].as_array().unwrap().iter().find(|a| a["name"] == "three").unwrap();
     assert!(three["unknown"].is_string(), "{answer:#}");
+    // Nor is it known what comes of landing them: the second after the first, and what nobody can read.
+    let order = overlap(&repo, &["--order"])["order"].clone();
+    let order = order.as_array().unwrap().iter().map(|s| (s["name"].as_str().unwrap(), s["unknown"].is_string()));
+    assert_eq!(order.collect::<Vec<_>>(), [("one", false), ("two", true), ("three", true)]);
     repo.agents(&["overlap", "one", "two", "--fail-on", "conflict"]).code(1);
     assert_eq!(repo.status_of("two")["overlap"], json!({ "level": null, "with": [], "unknown": ["one", "three"] }));
+    // What was deleted is not what never was.
+    repo.git(&["update-ref", "-d", "refs/heads/two"]);
+    assert_eq!(overlap(&repo, &[])["agents"][1]["unknown"], "its branch is gone");
+    // What is damaged has its name.
+    std::fs::write(repo.common_dir().join("worktrees/one/index"), "junk").unwrap();
+    let why = overlap(&repo, &[])["agents"][0]["unknown"].clone();
+    assert!(why.as_str().unwrap().contains("/worktrees/one/index: index file smaller than expected"), "{why}");
 }
 
 #[test]
@@ -355,6 +373,27 @@ fn one_save_is_told_once_when_it_comes_and_when_it_goes() {
     assert!(names.contains(&("gone", "one")) && names.contains(&("gone", "two")), "{gone:#?}");
     watch.signal(nix::sys::signal::Signal::SIGTERM);
     watch.finish(&env).code(143);
+}
+
+#[test]
+fn a_look_that_was_ended_left_its_store_in_memory() {
+    let env = Env::new();
+    let repo = repo(&env, &["one", "two"]);
+    edit(&repo, "one", "src/a.rs", "let x = a;", "let x = a + 1;");
+    edit(&repo, "two", "src/a.rs", "let x = a;", "let x = a + 2;");
+    let memory = std::path::Path::new("/dev/shm");
+    let runtime = tempfile::tempdir_in(if memory.is_dir() { memory } else { env.root() }).unwrap();
+    for args in [["overlap", "--watch"], ["status", "--watch"]] {
+        let mut command = env.agents_command(repo.path(), &args);
+        command.env("XDG_RUNTIME_DIR", runtime.path());
+        let watch = Background::start(&env, command);
+        env.until("an answer", || watch.stdout().contains("conflict"));
+        watch.signal(nix::sys::signal::Signal::SIGINT);
+        watch.finish(&env).code(130);
+        let left = [runtime.path().to_owned(), repo.join(".git/agents/sterile")];
+        let left: Vec<_> = left.iter().flat_map(|d| crate::support::wait::files(d, &|_| false)).collect();
+        assert!(left.is_empty(), "{args:?}: {left:?}");
+    }
 }
 
 #[test]
@@ -496,6 +535,12 @@ fn a_worktree_that_is_being_made_looked_like_one_that_deletes_everything() {
     repo.git(&["worktree", "add", "-q", "--no-checkout", "--lock", "--reason", &reason, "-b", "half", "../half"]);
     assert_eq!(pairs(&overlap(&repo, &[])), [""; 0]);
     repo.agents(&["check", "src/b.rs"]).ok();
+    // As `git worktree add` has it while it checks out.
+    repo.git(&["worktree", "add", "-q", "--no-checkout", "-b", "theirs", "../theirs"]);
+    std::fs::write(repo.common_dir().join("worktrees/theirs/locked"), "initializing\n").unwrap();
+    let answer = overlap(&repo, &[]);
+    assert_eq!(pairs(&answer), ["one checkout:theirs unknown"]);
+    assert!(answer.to_string().contains("git is still making it"), "{answer:#}");
 }
 
 #[test]

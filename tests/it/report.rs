@@ -584,6 +584,37 @@ fn a_report_is_of_the_last_batch_of_another_or_of_all_and_goes_to_a_file() {
     assert_eq!(repo.agents(&["report", "-o", "/no/such/dir/r.txt"]).status, 128);
 }
 
+#[test]
+fn rivals_of_one_attempt_had_none() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    repo.agents(&["run", "-q", "-a", "scripted*2", "WRITE: a.txt: a\nCOMMIT: a"]).code(0);
+    assert!(!repo.agents(&["report"]).ok().stdout.contains("attempts"));
+    // One of them needs two.
+    let script = "RUN: ! mkdir ../once 2>/dev/null\nWRITE: b.txt: b\nCOMMIT: b";
+    repo.agents(&["run", "-q", "-a", "scripted*2", "--retries", "1", script]).code(0);
+    let text = repo.agents(&["report"]).ok().stdout;
+    let row = text.lines().find_map(|l| l.strip_prefix("  attempts ")).unwrap_or_else(|| panic!("{text}"));
+    let mut cells: Vec<&str> = row.split_whitespace().collect();
+    cells.sort_unstable();
+    assert_eq!(cells, ["1", "2"], "{text}");
+}
+
+#[test]
+fn a_report_was_said_to_be_behind_dots() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    std::fs::create_dir(repo.join("sub")).unwrap();
+    let code = env.root().join("code");
+    let run = |args: &[&str]| repo.agents(&[&["run", "-a", "scripted", "-o", "../night.html"], args].concat()).ok();
+    let out = run(&["WRITE: a.txt: a\nCOMMIT: a"]);
+    assert!(out.stderr.contains(&format!("the report is in '{}/night.html'", code.display())), "{out}");
+    let out = repo.agents(&["-C", "sub/..", "manual", "--install", "sub/../../man"]).ok();
+    assert!(out.stderr.contains(&format!("written to '{}/man/man1'", code.display())), "{out}");
+    let out = repo.agents(&["-C", "sub/../sub/..", "init", "--dry-run"]).ok();
+    assert!(out.stdout.contains(&format!("'{}/x/.git-agents.toml' would be written", code.display())), "{out}");
+}
+
 /// The files below a directory.
 fn left(dir: &std::path::Path) -> BTreeMap<Vec<u8>, (u32, crate::support::tree::Kind)> {
     crate::support::tree_state(dir)

@@ -209,7 +209,25 @@ fn an_answer_that_could_not_be_written_was_a_success() {
         "restore --list",
         "rm --json one",
         "rm --json --dry-run two",
+        "overlap",
+        "overlap --json",
+        "check --json x",
+        "history",
+        "history --json",
+        "land --dry-run --json NAME",
+        "sync --dry-run --json NAME",
+        "clean --dry-run",
+        "clean --json",
+        "doctor",
+        "doctor --json",
+        "hooks status",
+        "skills status --for claude",
+        "init --dry-run",
+        "manual",
+        "manual run",
+        "run --help",
         "shell-init bash",
+        "completions zsh",
         "--json-schema status",
         "--version",
         "-h",
@@ -446,4 +464,36 @@ fn porcelain_lines_are_stable_and_a_path_never_breaks_one() {
     assert_eq!(rows[0].split('\t').next_back().unwrap(), format!("{}/a b\nc", root.display()));
     assert_eq!(repo.agents(&["status", "--names", "-z"]).ok().stdout, "one\0two\0");
     assert_eq!(repo.agents(&["path", "one"]).ok().stdout, format!("{}/a b\nc\n", root.display()));
+}
+
+#[test]
+fn a_newline_in_a_path_made_lines_of_its_own() {
+    let env = Env::new();
+    std::fs::create_dir(env.root().join("code/a\nerror: b")).unwrap();
+    let repo = env.repo("a\nerror: b/x");
+    repo.git(&["worktree", "add", "-q", "-b", "side", "../y"]);
+    for args in [
+        "init --dry-run",
+        "init --yes",
+        "hooks status",
+        "hooks uninstall",
+        "skills install --project --for claude,codex",
+        "skills status --project --for claude,codex",
+        "skills uninstall --project --for claude,codex",
+        "manual --install man",
+        "manual --uninstall man",
+        "doctor",
+        "run -f nothing",
+        "adopt side",
+        "rm --force side",
+        "restore --list",
+        "restore side",
+        "clean",
+        "status",
+    ] {
+        let out = repo.agents(&args.split(' ').collect::<Vec<_>>());
+        let mut lines = out.stdout.lines().chain(out.stderr.lines());
+        assert!(!lines.any(|l| l.starts_with("error: b")), "{args}: {out}");
+        assert!(out.status < 2 || args == "run -f nothing", "{args}: {out}");
+    }
 }

@@ -1,6 +1,7 @@
 //! What a run survives: the death of whoever looks on, of its supervisor, of everything at once; and that nothing is
 //! left behind, lost, started twice or signalled by mistake.
 
+use crate::support::env::Background;
 use crate::support::kill::shares;
 use crate::support::{Before, Env, Repo, repo_invariants};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -42,6 +43,57 @@ fn a_killed_run_leaves_its_agents_at_work_and_its_queue_in_order() {
         assert_eq!(repo.reported(name)["verdict"], "ready", "{name}");
     }
     before.still_holds(&repo);
+}
+
+#[test]
+fn a_supervisor_that_had_ended_was_defunct_until_run_ended() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let mut run = repo.run_beside(&[("a", "WAITFILE: ../a.go\nWRITE: a: a"), ("b", "WAITFILE: ../go")], &["-j", "2"]);
+    repo.reaches("a", "running");
+    repo.reaches("b", "running");
+    let (pid, _) = repo.pids("a");
+    repo.write("../x.agents/a.go", "");
+    // One that is defunct can be signalled still.
+    env.until("nothing is left of the first", || kill(Pid::from_raw(pid), None).is_err());
+    assert!(run.child.try_wait().unwrap().is_none() && repo.state("b") == "running");
+    let_go(&repo);
+    run.finish(&env);
+}
+
+#[test]
+fn what_a_person_had_ignored_ended_the_looking_on() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    // As nohup does, and a shell that puts a command of a script in the background.
+    let ignoring = |args: &str| {
+        let mut sh = env.command("sh", repo.path());
+        // Without git in between: its own handlers take the place of what was ignored.
+        sh.args(["-c", &format!("trap '' HUP INT QUIT; exec git-agents {args}")]).process_group(0);
+        Background::start(&env, sh)
+    };
+    let run = ignoring("run -a scripted 'WAITFILE: ../go'");
+    env.until("it looks on", || run.stderr().contains("running"));
+    let name = repo.agents(&["status", "--names"]).ok().stdout.trim_end().to_owned();
+    let logs = ignoring("logs -f");
+    let watch = ignoring("status --watch --json");
+    let wait = ignoring("wait");
+    env.until("all look on", || !watch.stdout().is_empty() && wait.stderr().contains("running"));
+    for sent in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+        for looker in [&run, &logs, &watch, &wait] {
+            killpg(Pid::from_raw(looker.pid()), sent).unwrap();
+        }
+    }
+    assert_eq!(repo.state(&name), "running");
+    let_go(&repo);
+    // Nothing was changed: that is no success, and no end by a signal.
+    run.finish(&env).code(1);
+    wait.finish(&env).code(1);
+    logs.finish(&env).ok();
+    let mut watch = watch;
+    assert!(watch.child.try_wait().unwrap().is_none());
+    killpg(Pid::from_raw(watch.pid()), Signal::SIGTERM).unwrap();
+    watch.finish(&env);
 }
 
 #[test]

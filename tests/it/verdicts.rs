@@ -243,6 +243,35 @@ fn a_command_that_never_ends_is_ended_and_a_setup_that_fails_is_said() {
 }
 
 #[test]
+fn a_base_that_runs_into_the_limit_was_tested_for_each_agent() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let test =
+        format!("echo $(ls | grep ^ma || echo base) >>'{}'; ls | grep -q ^ma || sleep 1000", counter(&env).display());
+    repo.write(".git-agents.toml", format!("[test]\ncommand = \"\"\"{test}\"\"\"\ntimeout = '1s'\n"));
+    repo.agents(&["trust", "--yes"]).ok();
+    let run = |names: [&str; 3], bases: usize| {
+        let tasks = names.map(|n| (n, format!("WRITE: ma-{n}: x\nCOMMIT: c")));
+        let tasks: Vec<(&str, &str)> = tasks.iter().map(|(n, t)| (*n, t.as_str())).collect();
+        repo.run(&tasks, &["-q"]).ok();
+        let ran = runs(&env);
+        assert_eq!((ran.iter().filter(|r| *r == "base").count(), ran.len()), (bases, 4 * bases), "{ran:?}");
+    };
+    run(["a", "b", "c"], 1);
+    for name in ["a", "b", "c"] {
+        let t = tests(&repo, name);
+        assert_eq!((&t["now"], &t["baseline"]), (&json!("pass"), &json!("fail")), "{t}");
+        let log = repo.agents(&["logs", "--test", name]).ok().stdout;
+        assert!(log.contains("== its base, "), "{log}");
+    }
+    let logs: String = ["a", "b", "c"].map(|n| repo.agents(&["logs", "--test", n]).ok().stdout).concat();
+    assert_eq!(logs.matches("a test may take 1s").count(), 2, "{logs}");
+    // Whoever begins later looks again: the machine may have been busy.
+    run(["d", "e", "f"], 2);
+    nothing_is_left(&repo);
+}
+
+#[test]
 fn what_was_broken_before_is_no_reason_and_what_is_broken_now_has_a_name() {
     let env = Env::new();
     let repo = env.repo("x");
@@ -477,7 +506,74 @@ fn a_branch_that_moved_since_is_not_what_was_tested() {
     let one = repo.reported("one");
     assert_eq!((&one["verdict"], &one["tests"]), (&json!("look"), &Value::Null));
     assert_eq!(one["reasons"], json!(["its tests failed before its last change, and were not run since"]));
-    assert_eq!(repo.status_of("one")["tests"]["state"], "none");
+    let none = Value::Null;
+    let t = &repo.status_of("one")["tests"];
+    assert_eq!((&t["state"], &t["verdict"], &t["newly_failing"]), (&json!("stale"), &none, &json!(0)), "{t}");
+}
+
+#[test]
+fn a_tip_that_changed_after_its_tests_showed_none_at_all() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let tasks = [("one", "WRITE: one: x\nCOMMIT: c"), ("two", "WRITE: two: x\nCOMMIT: c")];
+    let out = repo.run(&tasks, &["--test", "test ! -e broken"]).ok();
+    assert!(out.stdout.contains("tests: pass (test ! -e broken)\n"), "{out}");
+    let tree = repo.git(&["rev-parse", "agents/one^{tree}"]);
+    let one = repo.worktree("one");
+    one.write("more", "x");
+    one.git(&["add", "more"]);
+    one.git(&["commit", "-qm", "more"]);
+    repo.write("base.txt", "x");
+    repo.git(&["add", "base.txt"]);
+    repo.git(&["commit", "-qm", "the base moved"]);
+    repo.agents(&["sync", "-q", "two"]).ok();
+    let report = repo.agents(&["report"]).ok().stdout;
+    let status = repo.agents(&["status"]).ok().stdout;
+    for name in ["one", "two"] {
+        let a = repo.reported(name);
+        // What they said is not said of what is there now.
+        assert_eq!(
+            (&a["verdict"], &a["tests"], &a["earlier_tests"]["now"]),
+            (&json!("ready"), &Value::Null, &json!("pass"))
+        );
+        assert_eq!(repo.status_of(name)["tests"]["state"], "stale");
+        let words = format!("{name}: tests: of an earlier commit; 'git agents logs --test {name}'\n");
+        assert!(status.contains(&words), "{words}\n{status}");
+        let shown = repo.agents(&["show", name]).ok().stdout;
+        assert!(shown.contains("\ntests       of an earlier commit\n"), "{shown}");
+    }
+    assert_eq!(repo.reported("one")["earlier_tests"]["tree"], tree);
+    assert_eq!(report.matches("   tests: of an earlier commit: pass (test ! -e broken)\n").count(), 2, "{report}");
+    for (format, words) in
+        [("markdown", "- tests of an earlier commit: passes"), ("html", ">tests of an earlier commit: passes")]
+    {
+        let out = repo.agents(&["report", "--format", format]).ok().stdout;
+        assert_eq!(out.matches(words).count(), 2, "{out}");
+    }
+}
+
+#[test]
+fn what_breaks_tests_or_failed_was_to_land_before_the_others() {
+    let env = Env::new();
+    let repo = env.repo("x");
+    let tasks = [
+        ("bad", "WRITE: broken: x\nCOMMIT: c"),
+        ("dead", "WRITE: dead: x\nCOMMIT: c\nFAIL: no"),
+        ("one", "WRITE: both: 1\nCOMMIT: c"),
+        ("two", "WRITE: both: 2\nCOMMIT: c"),
+    ];
+    let out = repo.run(&tasks, &["--retries", "0", "--test", "test ! -e broken"]).code(1);
+    let words = "\nland in this order: one, two\n  two will stop on one\nnot as it is: bad (breaks the tests)\nnot as it is: dead (failed)\n";
+    assert!(out.stdout.contains(words), "{out}");
+    let report = repo.agents(&["report", "--json"]).ok().json();
+    let order: Vec<(&str, &Value)> =
+        report["order"].as_array().unwrap().iter().map(|o| (o["name"].as_str().unwrap(), &o["not_yet"])).collect();
+    let (bad, dead) = (json!("breaks the tests"), json!("failed"));
+    assert_eq!(order, [("one", &Value::Null), ("bad", &bad), ("dead", &dead), ("two", &Value::Null)]);
+    let markdown = repo.agents(&["report", "--format", "markdown"]).ok().stdout;
+    assert!(markdown.contains("2. `bad`: not as it is, breaks the tests\n"), "{markdown}");
+    let html = repo.agents(&["report", "--format", "html"]).ok().stdout;
+    assert!(html.contains(" not as it is: breaks the tests<"), "{html}");
 }
 
 #[test]

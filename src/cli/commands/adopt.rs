@@ -4,6 +4,7 @@ use super::{Outcome, finish, loaded, refuse_inside};
 use crate::cli::Session;
 use crate::cli::error::CliError;
 use crate::config::{ApprovedPlan, Flags};
+use crate::model::text::shown_path;
 use crate::ops::adopt::{self, What};
 use crate::ops::plan;
 
@@ -44,7 +45,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let approved = if is_damaged { ApprovedPlan::nothing() } else { plan::approved(&ctx, &loaded.project)? };
     let adopted = adopt::adopt(&ctx, &loaded, &approved, what)?;
     let mended = if is_damaged { "is registered anew" } else { "is managed now" };
-    s.ui.say(&format!("'{}' {mended}, at '{}'", adopted.name, adopted.path.display()));
+    s.ui.say(&format!("'{}' {mended}, at '{}'", adopted.name, shown_path(&adopted.path)));
     let undo = Some(format!("git agents rm {}", crate::model::text::shell_word(&adopted.name)));
     finish(s, args.json, vec![Outcome { name: adopted.name, outcome: "done", reason: None, undo }], &[])
 }

@@ -109,9 +109,14 @@ fn one(level: Level, agent: &str, at: &[Lines], committed: bool) -> String {
 /// A hook must not stand in the way of an assistant because of us: whatever goes wrong is told, and the edit goes on.
 fn hook(s: &Session) -> Result<i32, CliError> {
     let mut input = Vec::new();
-    let read = std::io::stdin().lock().take(16 << 20).read_to_end(&mut input);
+    let read = std::io::stdin().lock().take(LARGEST + 1).read_to_end(&mut input);
     let call: Value = read.ok().and_then(|_| serde_json::from_slice(&input).ok()).unwrap_or(Value::Null);
-    let answer = match decide(s, &call) {
+    let decided = if input.len() as u64 > LARGEST {
+        Err(CliError::refused("the call is larger than 16 MiB", "git agents check"))
+    } else {
+        decide(s, &call)
+    };
+    let answer = match decided {
         Ok(None) => return Ok(code::DONE),
         Ok(Some(answer)) => answer,
         Err(e) => {
@@ -125,16 +130,18 @@ fn hook(s: &Session) -> Result<i32, CliError> {
     Ok(code::DONE)
 }
 
-/// The file as the tool is going to write it; `None` where that cannot be told.
-fn proposed(file: &Path, input: &Value) -> Option<Vec<u8>> {
+/// A call that is larger is not read, nor a file.
+const LARGEST: u64 = 16 << 20;
+
+/// The file as the tool is going to write it, and as it is `now`; `None` where that cannot be told.
+fn proposed(now: Option<&[u8]>, input: &Value) -> Option<Vec<u8>> {
     if let Some(content) = input["content"].as_str() {
         return Some(content.as_bytes().to_vec());
     }
     let one = std::slice::from_ref(input);
     let edits = input["edits"].as_array().map_or(one, Vec::as_slice);
     // The hook knows text alone; a file it could not be is judged as it is.
-    let mut text =
-        String::from_utf8(crate::runtime::files::read_limited(file, 16 << 20).ok()?.unwrap_or_default()).ok()?;
+    let mut text = String::from_utf8(now.unwrap_or_default().to_vec()).ok()?;
     for e in edits {
         let (old, new) = (e["old_string"].as_str()?, e["new_string"].as_str()?);
         if old.is_empty() && text.is_empty() {
@@ -152,21 +159,24 @@ fn proposed(file: &Path, input: &Value) -> Option<Vec<u8>> {
 
 fn decide(s: &Session, call: &Value) -> Result<Option<Value>, CliError> {
     let input = &call["tool_input"];
-    let Some(file) = ["file_path", "notebook_path", "path"].iter().find_map(|k| input[*k].as_str()) else {
-        return Ok(None);
-    };
-    let cwd = call["cwd"].as_str().map_or_else(|| s.cwd.clone(), PathBuf::from);
-    let here =
-        Session { ui: s.ui.clone(), cwd: Path::new(file).parent().filter(|d| d.is_dir()).map_or(cwd, Path::to_owned) };
+    let named = ["file_path", "notebook_path", "path"].iter().find_map(|k| input[*k].as_str());
+    let Some(file) = named.filter(|f| !f.is_empty()) else { return Ok(None) };
+    let file = call["cwd"].as_str().map_or(s.cwd.as_path(), Path::new).join(file);
+    // The tool writes where a link leads.
+    let file = file.canonicalize().unwrap_or(file);
+    let Some(dir) = file.ancestors().skip(1).find(|d| d.is_dir()) else { return Ok(None) };
+    let here = Session { ui: s.ui.clone(), cwd: dir.to_owned() };
     let ctx = match here.context() {
         Ok(ctx) => ctx,
         // A file of no repository is nobody's affair here.
         Err(_) => return Ok(None),
     };
-    let Ok(path) = from_top(&here, &ctx, Path::new(file)) else { return Ok(None) };
-    let text = proposed(Path::new(file), input);
-    let top = ctx.repo().toplevel.clone();
-    let edit = text.as_deref().zip(top.as_deref()).map(|(text, top)| Edit { top, text });
+    let Ok(path) = from_top(&here, &ctx, &file) else { return Ok(None) };
+    // Nobody waits for what a pipe has to say.
+    let is_file = file.metadata().is_ok_and(|m| m.is_file());
+    let now = if is_file { crate::runtime::files::read_limited(&file, LARGEST).ok().flatten() } else { None };
+    let text = proposed(now.as_deref(), input);
+    let edit = text.as_deref().map(|text| Edit { now: now.as_deref(), text });
     let found = asked(&ctx, &[path], edit)?;
     let Some(p) = found.paths.first().filter(|p| !p.touched_by.is_empty() || !p.unknown.is_empty()) else {
         return Ok(None);

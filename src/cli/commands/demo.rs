@@ -3,6 +3,7 @@
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::git::command::Call;
+use crate::model::text::shell_word;
 use std::path::Path;
 
 /// The whole journey on a throw-away repository with the built-in scripted assistant; needs nothing but git
@@ -40,7 +41,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     crate::runtime::files::ensure_private_dir(&dir)?;
     let result = journey(s, &dir);
     if args.keep {
-        s.ui.say(&format!("kept: cd {}", dir.join("shop").display()));
+        s.ui.say(&format!("kept: cd {}", shell_word(&dir.join("shop").to_string_lossy())));
         return result;
     }
     // Everything in it is ours, made a moment ago; nobody works there any more.

@@ -5,6 +5,7 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::table;
 use crate::model::hook_file::Found;
+use crate::model::text::shown_path;
 use crate::ops::hooks::{self, Allowed, HookFile, Standing, Step, Survey};
 
 /// The git hooks that tidy up what has landed, and remind of what is behind, after a merge, checkout or rebase
@@ -76,7 +77,7 @@ fn agreed(s: &Session, survey: &Survey, steps: &[Step], yes: bool) -> Result<(),
         .iter()
         .zip(steps)
         .filter(|(_, t)| **t == Step::Insert)
-        .map(|(f, _)| format!("'{}'", f.path.display()))
+        .map(|(f, _)| format!("'{}'", shown_path(&f.path)))
         .collect();
     if theirs.is_empty() || yes {
         return Ok(());
@@ -140,7 +141,7 @@ fn act(s: &Session, survey: &Survey, steps: &[Step], dry_run: bool, json: bool) 
 }
 
 fn words(f: &HookFile, step: &Step, would: &str) -> String {
-    let path = f.path.display();
+    let path = shown_path(&f.path);
     match step {
         Step::Nothing if f.found.is_in_place() => format!("'{path}' is as it should be"),
         Step::Nothing | Step::Leave { .. } => format!("'{path}': nothing to do"),

@@ -4,7 +4,7 @@ use super::refuse_assistant;
 use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::table;
-use crate::model::text::{safe_line, safe_text};
+use crate::model::text::{safe_line, safe_text, shown_path};
 use crate::ops::hooks::Step;
 use crate::ops::init::{FilePlan, Options, Proposal, apply, propose};
 use crate::ops::skills::{self, Hook};
@@ -70,7 +70,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     if let FilePlan::New { path, .. } = &p.file
         && !args.local
     {
-        s.ui.hint(&format!("commit '{}', so that it counts for everybody", path.display()));
+        s.ui.hint(&format!("commit '{}', so that it counts for everybody", shown_path(path)));
     }
     if done.to_approve {
         s.ui.hint("'git agents trust' approves what the file runs");
@@ -87,21 +87,21 @@ fn page(p: &Proposal) -> String {
     };
     match &p.file {
         FilePlan::New { path, text } => {
-            rows.push(("file", format!("'{}' would be written:", path.display())));
+            rows.push(("file", format!("'{}' would be written:", shown_path(path))));
             let body = text.lines().filter(|l| !l.is_empty()).skip(1);
             rows.extend(body.map(|l| ("", format!("  {l}"))));
         }
         FilePlan::There { path, lacks } if lacks.is_empty() => {
-            rows.push(("file", format!("'{}' is there", path.display())));
+            rows.push(("file", format!("'{}' is there", shown_path(path))));
         }
         FilePlan::There { path, lacks } => {
-            rows.push(("file", format!("'{}' is there and stays as it is; it could say:", path.display())));
+            rows.push(("file", format!("'{}' is there and stays as it is; it could say:", shown_path(path))));
             rows.extend(sections(lacks).iter().flat_map(|t| t.lines().map(|l| ("", l.to_owned())).collect::<Vec<_>>()));
         }
     }
     if let Some((survey, steps)) = &p.hooks {
         let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
-        let dir = survey.dir.display();
+        let dir = shown_path(&survey.dir);
         for (file, step) in survey.files.iter().zip(steps) {
             let line = match step {
                 Step::Write => format!("would be written in '{dir}'"),
@@ -119,9 +119,9 @@ fn page(p: &Proposal) -> String {
     if let Some((survey, steps)) = &p.skills {
         let written = |(_, step): &(_, &skills::Step)| **step == skills::Step::Write;
         let mut files: Vec<String> =
-            survey.files.iter().zip(steps).filter(written).map(|(f, _)| format!("'{}'", f.path.display())).collect();
+            survey.files.iter().zip(steps).filter(written).map(|(f, _)| format!("'{}'", shown_path(&f.path))).collect();
         if let (true, Some((path, _))) = (p.warns(), &survey.settings) {
-            files.push(format!("'{}': {}", path.display(), Hook::Check.about()));
+            files.push(format!("'{}': {}", shown_path(path), Hook::Check.about()));
         }
         rows.extend(files.into_iter().map(|f| ("skills", format!("would be written to {f}"))));
     }

@@ -5,7 +5,7 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::follow::line_of;
 use crate::model::event::{Event, Kind};
-use crate::model::text::safe_text;
+use crate::model::text::{safe_text, shown_path};
 use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::record::from_event;
 use crate::ops::select::Match;
@@ -169,7 +169,7 @@ fn missing(s: &Session, inv: &Inventory, a: &Agent, file: &str) {
     let ran = inv.journal.get(&a.reg.id).is_some_and(|j| j.all(&Kind::Attempt).any(writes_logs));
     match (ran, a.record.is_some() || a.run.dir.is_dir()) {
         (true, _) if !a.run.dir.is_dir() || file == "events.jsonl" || file == "output.log" => {
-            s.ui.say(&format!("the logs of '{name}' are gone: '{}' was deleted", a.run.file(file).display()));
+            s.ui.say(&format!("the logs of '{name}' are gone: '{}' was deleted", shown_path(&a.run.file(file))));
             s.ui.hint(&match file {
                 "events.jsonl" => format!("what follows is what the journal knows; 'git agents show {}'", name.typed()),
                 _ => format!("'git agents logs {}' tells what the journal knows", name.typed()),
@@ -221,7 +221,7 @@ fn plain(s: &Session, args: &Args, inv: &Inventory, agents: &[&Agent]) -> Result
             continue;
         }
         let wrong = |e: std::io::Error| {
-            CliError::refused(format!("'{}' cannot be read: {e}", path.display()), "git agents show")
+            CliError::refused(format!("'{}' cannot be read: {e}", shown_path(&path)), "git agents show")
         };
         let mut printer = Printer { s, raw: args.raw && !s.ui.out_tty, rest: Vec::new() };
         let mut follower = Follower::from_start(&path);

@@ -1,7 +1,9 @@
 //! `git agents manual`.
 
 use crate::cli::error::{CliError, code};
+use crate::cli::ui::Ui;
 use crate::cli::{Session, manual};
+use crate::model::text::shown_path;
 use crate::runtime::files;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,27 +32,37 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         (Some(dir), _) => install(s, dir.as_deref(), args.dry_run),
         (_, Some(dir)) => uninstall(s, dir.as_deref(), args.dry_run),
         _ if args.dry_run => Err(CliError::Usage("'--dry-run' goes with '--install' or '--uninstall'".into())),
-        _ => show(s, args.command.as_deref()),
+        _ => {
+            let command = args.command.as_deref().unwrap_or_default();
+            let page = match command.trim_start_matches("git-agents-") {
+                "" | "git-agents" => "git-agents".to_owned(),
+                c => format!("git-agents-{c}"),
+            };
+            if !manual::names().contains(&page) {
+                return Err(CliError::Usage(format!("there is no page for '{command}'")));
+            }
+            show(&s.ui, &page).map(|()| code::DONE)
+        }
     }
 }
 
-fn show(s: &Session, command: Option<&str>) -> Result<i32, CliError> {
-    let name =
-        command.map_or("git-agents".to_owned(), |c| format!("git-agents-{}", c.trim_start_matches("git-agents-")));
-    let Some(text) = manual::page(&name) else {
-        return Err(CliError::Usage(format!("there is no page for '{}'", command.unwrap_or_default())));
-    };
+/// Shows the page: by man on a terminal, as text anywhere else.
+pub(in crate::cli) fn show(ui: &Ui, page: &str) -> Result<(), CliError> {
+    let text = manual::text(page).unwrap_or_default();
+    if !ui.out_tty {
+        return ui.out(&text);
+    }
     let dir = std::env::temp_dir().join(format!("git-agents-man-{}", crate::runtime::clock::random_hex(6)));
     files::ensure_private_dir(&dir)?;
-    let file = dir.join(format!("{name}.1"));
-    files::write_atomic(&file, text.as_bytes())?;
+    let file = dir.join(format!("{page}.1"));
+    files::write_atomic(&file, manual::page(page).unwrap_or_default().as_bytes())?;
     let shown = by_man(&file);
     let _ = std::fs::remove_file(&file);
     let _ = std::fs::remove_dir(&dir);
     match shown {
-        Ok(status) if status.success() => Ok(code::DONE),
-        // No man here, or one without its formatter: the source is readable too.
-        _ => s.ui.page(&text).map(|()| code::DONE),
+        Ok(status) if status.success() => Ok(()),
+        // No man here, or one without its formatter.
+        _ => ui.page(&text),
     }
 }
 
@@ -62,7 +74,7 @@ fn by_man(file: &Path) -> std::io::Result<std::process::ExitStatus> {
 /// The directories of manuals that are tried: what is beside the binary as `PATH` leads to it, then the user's own.
 fn places(asked: Option<&Path>, s: &Session) -> Vec<PathBuf> {
     if let Some(dir) = asked {
-        return vec![s.cwd.join(dir)];
+        return vec![files::plain(&s.cwd.join(dir))];
     }
     let exe = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -113,7 +125,7 @@ fn write_all(s: &Session, dir: &Path, dry_run: bool) -> Result<(usize, bool), fi
         match what_is_there(&path)? {
             Some(there) if there == text.as_bytes() => continue,
             Some(there) if !is_ours(&there) => {
-                s.ui.warn(&format!("'{}' is not ours and stays", path.display()));
+                s.ui.warn(&format!("'{}' is not ours and stays", shown_path(&path)));
                 kept = true;
                 continue;
             }
@@ -125,8 +137,8 @@ fn write_all(s: &Session, dir: &Path, dry_run: bool) -> Result<(usize, bool), fi
     }
     let would = if dry_run { "would be " } else { "" };
     match written {
-        0 if !kept => s.ui.say(&format!("the pages in '{}' are as they should be", dir.display())),
-        n => s.ui.say(&format!("{} {would}written to '{}'", crate::model::units::count(n, "page"), dir.display())),
+        0 if !kept => s.ui.say(&format!("the pages in '{}' are as they should be", shown_path(dir))),
+        n => s.ui.say(&format!("{} {would}written to '{}'", crate::model::units::count(n, "page"), shown_path(dir))),
     }
     Ok((written, kept))
 }

@@ -8,6 +8,7 @@ use crate::git::command::Call;
 use crate::git::status::{self, Place};
 use crate::git::worktree::{Entry, Link};
 use crate::model::agent::Origin;
+use crate::model::text::shown_path;
 use crate::ops::commands::Commands;
 use crate::ops::create::{self, Planned, Step};
 use crate::ops::identity;
@@ -189,13 +190,13 @@ fn narrate(s: &Session, step: Step) {
                 let names: Vec<String> = t
                     .copied
                     .iter()
-                    .map(|e| e.path.display().to_string())
-                    .chain(t.cloned.iter().map(|c| c.path.display().to_string()))
+                    .map(|e| shown_path(&e.path))
+                    .chain(t.cloned.iter().map(|c| shown_path(&c.path)))
                     .collect();
                 s.ui.say(&format!("taken along: {}", names.join(", ")));
             }
             for l in t.left_out {
-                s.ui.say(&format!("left out: {} ({})", l.path.display(), l.reason));
+                s.ui.say(&format!("left out: {} ({})", shown_path(&l.path), l.reason));
             }
         }
         Step::Worktree(_) | Step::Waits(_) | Step::Tests => {}

@@ -11,6 +11,7 @@ use crate::ops::inventory::Inventory;
 use crate::ops::overlap::answer::{self, Overlaps, PairAnswer, PathAnswer, Question};
 use crate::ops::overlap::live::{Live, Turn};
 use crate::ops::select;
+use crate::place::watch::Happening;
 
 /// Who (and you) changes things that meet, and how badly
 ///
@@ -194,15 +195,24 @@ fn text(s: &Session, found: &Overlaps) -> String {
         };
     }
     if let Some(order) = &found.order {
-        out.push_str("landing order:\n");
+        out.push_str(if order.is_empty() {
+            "landing order: nobody has anything to land\n"
+        } else {
+            "landing order:\n"
+        });
         for (n, step) in order.iter().enumerate() {
             let mut line = format!("  {}. {}", n + 1, shown(&step.name));
-            if !step.conflicts_with_landed.is_empty() {
-                let with: Vec<String> = step.conflicts_with_landed.iter().map(|n| shown(n)).collect();
-                line.push_str(&format!("  stops after {}", with.join(", ")));
-            } else if !step.stops.is_empty() {
+            let with: Vec<String> = step.conflicts_with_landed.iter().map(|n| shown(n)).collect();
+            // No other order helps one that stops on the base alone.
+            let mut bases = found.with_base.iter().filter(|w| w.agent == step.name);
+            let on_base = !step.stops.is_empty() && bases.any(|w| w.level == Some(Level::Conflict));
+            if on_base || (with.is_empty() && !step.stops.is_empty()) {
                 line.push_str("  stops on the base");
+                line.push_str(if with.is_empty() { "" } else { ", and after " });
+            } else if !with.is_empty() {
+                line.push_str("  stops after ");
             }
+            line.push_str(&with.join(", "));
             if let Some(why) = &step.unknown {
                 line.push_str(&format!("  unknown: {}", shown(why)));
             }
@@ -256,13 +266,18 @@ fn place(p: &PathAnswer) -> String {
 
 /// The whole answer first, then each pair that changes.
 fn watch(s: &Session, ctx: &Context, question: Question, as_json: bool) -> Result<i32, CliError> {
+    let signals = crate::cli::follow::catch()?;
     let mut live = Live::begin(ctx, question)?;
+    let sender = live.sender();
+    let mut end = crate::cli::watch::end_of(signals);
+    std::thread::spawn(move || sender.send(Happening::Other(end())));
     let (mut first, mut told) = (true, false);
     loop {
         let turns = live.next(std::mem::take(&mut first))?;
         crate::cli::watch::say_polls(s, live.polls_because(), &mut told);
         for t in turns {
             match (t, as_json) {
+                (Turn::End(signal), _) => return Ok(128 + signal),
                 (Turn::Pair(p), true) => {
                     s.ui.json(&Line::of(OverlapLine::Pair(p)))?;
                 }

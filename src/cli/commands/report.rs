@@ -5,6 +5,7 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::render::{self, Format};
 use crate::config::Flags;
+use crate::model::text::shown_path;
 use crate::ops::create::Step;
 use crate::ops::inventory::{Agent, Inventory};
 use crate::ops::merged::{self, Progress};
@@ -64,7 +65,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     };
     let format = if args.json { Some(Format::Json) } else { args.format };
     if let Some(file) = &args.output {
-        render::write(&s.cwd.join(file), &report, format)?;
+        render::write(&crate::runtime::files::plain(&s.cwd.join(file)), &report, format)?;
     } else {
         match format {
             Some(Format::Json) => s.ui.json(&report)?,
@@ -113,7 +114,7 @@ pub fn breaks(report: &Report) -> bool {
 /// Writes what `run -o` wants of batches that have settled, where nobody has yet.
 pub fn write_wanted(s: &Session, ctx: &Context) -> Result<(), CliError> {
     let (done, wrong) = render::wanted(ctx)?;
-    done.iter().for_each(|path| s.ui.say(&format!("the report is in '{}'", path.display())));
+    done.iter().for_each(|path| s.ui.say(&format!("the report is in '{}'", shown_path(path))));
     for why in wrong {
         s.ui.warn(&why);
         s.ui.hint("git agents report -o FILE");

@@ -5,7 +5,7 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::lines::{Removed, RemovedAgent};
 use crate::cli::ui::table;
-use crate::model::text::safe_line;
+use crate::model::text::{safe_line, shown_path};
 use crate::model::units::format_duration;
 use crate::ops::remove::Entry;
 use crate::ops::restore;
@@ -70,7 +70,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         for e in &entries {
             let branch =
                 crate::model::task::short_ref(&e.branch).to_owned() + if e.branch_deleted { " (deleted)" } else { "" };
-            let path = e.path.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+            let path = e.path.as_ref().map(|p| shown_path(p)).unwrap_or_default();
             let age = age(e).map_or_else(|| e.at.clone(), |s| format!("{} ago", format_duration(s)));
             rows.push([&e.name, &age, kept_as(e), &branch, &path].map(|cell| safe_line(cell.as_bytes())).to_vec());
         }
@@ -88,7 +88,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     for n in &back.notes {
         s.ui.say(n);
     }
-    let place = back.path.as_ref().map(|p| format!(" at '{}'", p.display())).unwrap_or_default();
+    let place = back.path.as_ref().map(|p| format!(" at '{}'", shown_path(p))).unwrap_or_default();
     s.ui.say(&format!("'{}' is back{place}", back.name));
     let undo = Some(format!("git agents rm {}", crate::model::text::shell_word(&back.name)));
     finish(s, args.json, vec![Outcome { name: back.name, outcome: "done", reason: None, undo }], &[])

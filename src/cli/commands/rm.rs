@@ -5,7 +5,7 @@ use crate::cli::Session;
 use crate::cli::error::CliError;
 use crate::config::Flags;
 use crate::model::agent::RunState;
-use crate::model::text::shell_word;
+use crate::model::text::{shell_word, shown_path};
 use crate::ops::inventory::Inventory;
 use crate::ops::remove::{self, Options, Tree};
 use crate::ops::retry;
@@ -139,7 +139,7 @@ fn one(
                 Tree::Stands(path) => format!(
                     "'{name}' {would}no longer managed, {branch}{why}; git's entry of its worktree was gone, its files \
                      stand at '{}'",
-                    path.display()
+                    shown_path(path)
                 ),
             });
             if let (Tree::Stands(path), false) = (&tree, options.dry_run) {
@@ -157,7 +157,7 @@ fn one(
             }
             if standing_in && !options.dry_run {
                 let main = ctx.repo().main_worktree.clone().unwrap_or_else(|| ctx.repo().common_dir.clone());
-                s.ui.hint(&format!("you are in it: cd {}", main.display()));
+                s.ui.hint(&format!("you are in it: cd {}", shell_word(&main.to_string_lossy())));
             }
             done((!options.dry_run).then(|| format!("git agents restore {}", shell_word(name))))
         }

@@ -9,6 +9,7 @@ use crate::config::Flags;
 use crate::git::command::Call;
 use crate::model::agent::Permission;
 use crate::model::tasks::{self, Format, Known, TaskList};
+use crate::model::text::shown_path;
 use crate::model::units::{Limit, count, parse_cost, parse_duration};
 use crate::ops::inventory::Inventory;
 use crate::ops::naming::Taken;
@@ -117,7 +118,7 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     }
     let specs = read_list(&ctx, args, &loaded, &source, list_name.as_deref())?;
     let approved = plan::approved(&ctx, &loaded.project)?;
-    let output = args.output.as_ref().map(|file| s.cwd.join(file));
+    let output = args.output.as_ref().map(|file| crate::runtime::files::plain(&s.cwd.join(file)));
     output.as_deref().map(wanted::check).transpose()?;
     let options = RunOptions {
         assistants: Vec::new(),
@@ -262,10 +263,12 @@ fn source(s: &Session, ctx: &Context, args: &Args) -> Result<Option<(Source, Opt
     let read = |path: &std::path::Path| -> Result<Vec<u8>, CliError> {
         let full = s.cwd.join(path);
         if full.is_dir() {
-            return Err(CliError::refused(format!("'{}' is a directory", path.display()), "name a file"));
+            return Err(CliError::refused(format!("'{}' is a directory", shown_path(path)), "name a file"));
         }
         let bytes = crate::runtime::files::read_limited(&full, 2 << 20)?;
-        bytes.ok_or_else(|| CliError::refused(format!("'{}' does not exist", path.display()), "name a file with tasks"))
+        bytes.ok_or_else(|| {
+            CliError::refused(format!("'{}' does not exist", shown_path(path)), "name a file with tasks")
+        })
     };
     if !args.tasks.is_empty() {
         return Ok(Some((Source::Arguments(args.tasks.clone()), None)));

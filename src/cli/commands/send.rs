@@ -6,6 +6,7 @@ use crate::cli::error::CliError;
 use crate::cli::follow::{self, Options};
 use crate::config::Flags;
 use crate::model::agent::RunState;
+use crate::model::text::shown_path;
 use crate::ops::inventory::Inventory;
 use crate::ops::retry::{self, Retry};
 use crate::ops::select::{self, Match};
@@ -47,9 +48,9 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
         (None, Some(f), false) => {
             let bytes = crate::runtime::files::read_limited(&s.cwd.join(f), 1 << 20)?;
             let bytes =
-                bytes.ok_or_else(|| CliError::refused(format!("'{}' does not exist", f.display()), "name a file"))?;
+                bytes.ok_or_else(|| CliError::refused(format!("'{}' does not exist", shown_path(f)), "name a file"))?;
             String::from_utf8(bytes)
-                .map_err(|_| CliError::refused(format!("'{}' is not UTF-8", f.display()), "a message is text"))?
+                .map_err(|_| CliError::refused(format!("'{}' is not UTF-8", shown_path(f)), "a message is text"))?
         }
         (None, None, true) => super::run::edit(&ctx, "")?,
         _ => return Err(CliError::Usage("a message comes as an argument, with -F or with -e: one of them".into())),

@@ -108,6 +108,7 @@ fn tested(t: &TestsAnswer) -> String {
         ("done", Some(verdict)) if t.newly_failing > 0 => format!("{verdict}, {} newly failing", t.newly_failing),
         ("done", Some(verdict)) => verdict.to_owned(),
         ("none", _) => String::new(),
+        ("stale", _) => "of an earlier commit".to_owned(),
         (state, _) => state.to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use crate::cli::Session;
 use crate::cli::error::{CliError, code};
 use crate::cli::ui::table;
 use crate::model::skill::Found;
-use crate::model::text::safe_text;
+use crate::model::text::{safe_text, shown_path};
 use crate::ops::skills::{self, File, Hook, Scope, Step, Survey};
 use std::path::Path;
 
@@ -152,7 +152,7 @@ impl Act<'_> {
         let mut changed = false;
         let would = if self.dry_run { "would be " } else { "" };
         for (f, step) in self.survey.files.iter().zip(steps) {
-            let shown = f.path.display();
+            let shown = shown_path(&f.path);
             let mut one = outcome(&f.path);
             match step {
                 Step::Leave(why) => {
@@ -173,7 +173,7 @@ impl Act<'_> {
             results.push(one);
         }
         if let Some((path, there)) = &self.survey.settings {
-            let shown = path.display();
+            let shown = shown_path(path);
             for (hook, wanted) in hooks.iter().filter(|(h, w)| there.contains(h) != *w) {
                 let mut one = outcome(path);
                 let done = if *wanted { "put into" } else { "taken out of" };
@@ -212,7 +212,7 @@ fn outcome(path: &Path) -> Outcome {
 }
 
 fn words(f: &File, step: Step, would: &str) -> String {
-    let shown = f.path.display();
+    let shown = shown_path(&f.path);
     let readers = f.read_by.join(", ");
     match step {
         Step::Write if f.found == Found::OtherVersion => format!("'{shown}' {would}brought up to date ({readers})"),
@@ -241,13 +241,12 @@ fn status(s: &Session, survey: &Survey, json: bool) -> Result<i32, CliError> {
         s.ui.json(&super::Results { version: 1, results: survey.files.iter().map(one).collect() })?;
         return Ok(code);
     }
-    let row =
-        |f: &File| vec![f.skill.to_owned(), said(f).1.to_owned(), f.path.display().to_string(), f.read_by.join(", ")];
+    let row = |f: &File| vec![f.skill.to_owned(), said(f).1.to_owned(), shown_path(&f.path), f.read_by.join(", ")];
     let mut rows: Vec<Vec<String>> = survey.files.iter().map(row).collect();
     if let Some((path, there)) = &survey.settings {
         for hook in Hook::ALL {
             let is = if there.contains(&hook) { "installed" } else { "not installed" };
-            rows.push(vec![hook.about().to_owned(), is.to_owned(), path.display().to_string(), "claude".to_owned()]);
+            rows.push(vec![hook.about().to_owned(), is.to_owned(), shown_path(path), "claude".to_owned()]);
         }
     }
     s.ui.out(&safe_text(table(&rows, |_, _, c| c.to_owned()).as_bytes()))?;

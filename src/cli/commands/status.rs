@@ -233,6 +233,9 @@ fn meets(o: &OverlapAnswer) -> Option<String> {
 fn tests(a: &AgentAnswer) -> Option<String> {
     let t = &a.tests;
     let logs = || format!("; 'git agents logs --test {}'", a.name.typed());
+    if t.state == "stale" {
+        return Some(format!("tests: of an earlier commit{}", logs()));
+    }
     match (t.verdict.as_deref()?, t.newly_failing) {
         ("pass", _) => None,
         ("fail", 0) => Some(format!("tests: fail, as on its base{}", logs())),

@@ -2,11 +2,13 @@
 //! from their table, so that they cannot disagree; the rest is prose in `man/src`. `man/man1` holds what this makes,
 //! which a test keeps up to date (`git agents manual --install man`).
 
+mod plain;
 mod roff;
 
 use crate::config::table::table;
 use clap::{Arg, ArgAction, Command, CommandFactory as _};
 use roff::Roff;
+use std::ffi::OsString;
 
 /// The first line of every page, by which one of ours is known.
 pub(super) const MARK: &str = ".\\\" Made by git agents.";
@@ -39,6 +41,21 @@ pub(super) fn page(name: &str) -> Option<String> {
     }
     let (command, prose) = PROSE.iter().find(|(n, _)| name.strip_prefix("git-agents-") == Some(n))?;
     Some(of_command(root.find_subcommand(command)?, prose))
+}
+
+/// A page for those who read it without man; `None` where there is no such one.
+pub(super) fn text(name: &str) -> Option<String> {
+    page(name).map(|roff| plain::text(&roff))
+}
+
+/// The name of the page that `--help` among `args` asks for; `None` where it was `-h`, or the command has no page.
+pub(super) fn asked(args: &[OsString]) -> Option<String> {
+    // clap answers either flag before it says whose it was; this time it goes on.
+    let mut root = super::Cli::command().ignore_errors(true).mut_arg("manual", |a| a.action(ArgAction::SetTrue));
+    let found = root.try_get_matches_from_mut(args).ok()?;
+    let command = found.subcommand_name().map(|c| format!("git-agents-{c}"));
+    let name = command.unwrap_or_else(|| "git-agents".to_owned());
+    (found.get_flag("manual") && names().contains(&name)).then_some(name)
 }
 
 fn of_command(command: &Command, prose: &str) -> String {
@@ -147,7 +164,7 @@ fn option(out: &mut Roff, arg: &Arg) {
     names.extend(arg.get_short().map(|s| format!("`-{s}`")));
     names.extend(arg.get_long().map(|l| format!("`--{l}`")));
     let takes =
-        !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::Count | ArgAction::Help | ArgAction::HelpShort);
+        !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::Count | ArgAction::HelpLong | ArgAction::HelpShort);
     let values: Vec<String> = match takes {
         true => arg.get_value_names().unwrap_or_default().iter().map(|v| format!("<{v}>")).collect(),
         false => Vec::new(),

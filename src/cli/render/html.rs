@@ -251,6 +251,9 @@ fn order(p: &mut Page, r: &Report) {
             }
             p.raw("</span>");
         }
+        if let Some(why) = &o.not_yet {
+            p.raw("<span class=\"dim\"> not as it is: ").text(why).raw("</span>");
+        }
         p.raw("</li>\n");
     }
     p.raw("</ol>\n</section>\n");
@@ -298,6 +301,10 @@ fn card(p: &mut Page, n: usize, a: &AgentReport) {
     }
     for f in &a.flags {
         p.raw("<p class=\"note warn\"><b>").text(f.kind).raw("</b> ").text(&f.text).raw("</p>\n");
+    }
+    if let Some(t) = &a.earlier_tests {
+        let said = format!("tests of an earlier commit: {}", words::verdict(t).1);
+        p.raw("<p class=\"note warn\">").text(&said).raw("</p>\n");
     }
     if let Some(t) = &a.tests {
         let (label, said) = words::verdict(t);

@@ -74,6 +74,9 @@ fn order(r: &Report, out: &mut String) {
             if !o.instead_of.is_empty() {
                 let _ = write!(line, ": instead of {}", names(&o.instead_of));
             }
+            if let Some(why) = &o.not_yet {
+                let _ = write!(line, ": not as it is, {}", plain(why));
+            }
             let _ = writeln!(out, "{}. {line}", n + 1);
         }
     }
@@ -89,6 +92,9 @@ fn one(a: &AgentReport, out: &mut String) {
     let _ = writeln!(out, "- {by}{}", plain(&words::facts(a).join(", ")));
     if let Some(said) = words::cases(a) {
         let _ = writeln!(out, "- test cases: {}", plain(&said));
+    }
+    if let Some(t) = &a.earlier_tests {
+        let _ = writeln!(out, "- tests of an earlier commit: {}", plain(&words::verdict(t).1));
     }
     if let Some(t) = &a.tests {
         let _ = writeln!(out, "- tests: {}", plain(&words::verdict(t).1));

@@ -44,12 +44,20 @@ pub(super) fn render(ui: &Ui, r: &Report) -> String {
             out.push_str(&format!("  {} and {}: {place}\n", m.a, m.b));
         }
     }
+    let (last, first): (Vec<_>, Vec<_>) = r.order.iter().partition(|o| o.not_yet.is_some());
     if r.order.len() > 1 {
-        let names: Vec<String> = r.order.iter().map(|o| o.name.0.clone()).collect();
-        out.push_str(&format!("\nland in this order: {}\n", names.join(", ")));
+        let names: Vec<&str> = first.iter().map(|o| o.name.0.as_str()).collect();
+        out.push_str(&if names.is_empty() {
+            "\n".to_owned()
+        } else {
+            format!("\nland in this order: {}\n", names.join(", "))
+        });
         for o in r.order.iter().filter(|o| !o.conflicts_with_landed.is_empty()) {
             let with: Vec<&str> = o.conflicts_with_landed.iter().map(|n| n.0.as_str()).collect();
             out.push_str(&format!("  {} will stop on {}\n", o.name, with.join(", ")));
+        }
+        for (o, why) in last.iter().filter_map(|o| Some((o, o.not_yet.as_ref()?))) {
+            out.push_str(&format!("not as it is: {} ({})\n", o.name, safe_line(why.as_bytes())));
         }
     }
     for o in r.order.iter().filter(|o| !o.instead_of.is_empty()) {
@@ -131,6 +139,9 @@ fn one(ui: &Ui, a: &AgentReport, out: &mut String) {
         if let Some(log) = t.log.as_ref().filter(|_| t.now != "pass") {
             out.push_str(&format!("   log: {}\n", log.shown()));
         }
+    }
+    if let Some(t) = &a.earlier_tests {
+        out.push_str(&format!("   tests: of an earlier commit: {}\n", t.line()));
     }
     if let Some(url) = words::href(a) {
         out.push_str(&format!("   open: {url}\n"));

@@ -73,8 +73,13 @@ pub(super) fn verdict(t: &TestsReport) -> (Label, String) {
         parts.extend((!t.still_failing.is_empty()).then(|| format!("{} failed before too", t.still_failing.len())));
         parts.extend((!t.flaky.is_empty()).then(|| format!("{} flaky", t.flaky.len())));
         let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-        let method = if t.method == "names" { "by test names" } else { "by exit code" };
-        format!("{parts} ({method})")
+        // How it is known matters where something is wrong.
+        let method = match (t.now, t.method) {
+            ("pass", _) => "",
+            (_, "names") => " (by test names)",
+            _ => " (by exit code)",
+        };
+        format!("{parts}{method}")
     };
     let newly = (!t.newly_failing.is_empty()).then(|| format!("{} newly failing", t.newly_failing.len()));
     match (t.now, t.baseline) {
@@ -179,15 +184,18 @@ pub(super) fn compared(group: &[&AgentReport]) -> Vec<(&'static str, Vec<String>
                 0 => t.now.to_owned(),
                 n => format!("{}, {n} newly failing", t.now),
             });
+            let now = now.or_else(|| a.earlier_tests.as_ref().map(|t| format!("{} at an earlier commit", t.now)));
             now.into_iter().chain(cases(a)).collect::<Vec<_>>().join("; ")
         }),
         ("flags", |a| a.flags.iter().map(|f| f.kind).collect::<Vec<_>>().join(", ")),
         ("time", |a| a.duration_s.map(format_duration).unwrap_or_default()),
         ("cost", |a| a.cost_usd.map(|c| format!("{c:.2} USD")).unwrap_or_default()),
         ("tokens", |a| a.tokens.map(tokens).unwrap_or_default()),
-        ("attempts", |a| if a.attempts > 1 { a.attempts.to_string() } else { String::new() }),
+        ("attempts", |a| if a.attempts > 0 { a.attempts.to_string() } else { String::new() }),
     ];
-    let rows = rows.into_iter().map(|(what, of)| (what, group.iter().map(|a| of(a)).collect::<Vec<String>>()));
+    // One attempt each is what is expected.
+    let rows = rows.into_iter().filter(|(what, _)| *what != "attempts" || group.iter().any(|a| a.attempts > 1));
+    let rows = rows.map(|(what, of)| (what, group.iter().map(|a| of(a)).collect::<Vec<String>>()));
     rows.filter(|(_, cells)| cells.iter().any(|c| !c.is_empty())).collect()
 }
 
@@ -237,10 +245,7 @@ mod tests {
         }
         let mut t = tests("fail", "pass", &[]);
         (t.fixed, t.still_failing) = (vec!["x".into()], vec!["y".into()]);
-        assert_eq!(
-            verdict(&t).1,
-            "passes 'make test', which fails on its base: 1 fixed, 1 failed before too (by test names)"
-        );
+        assert_eq!(verdict(&t).1, "passes 'make test', which fails on its base: 1 fixed, 1 failed before too");
     }
 
     #[test]

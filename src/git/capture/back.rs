@@ -129,6 +129,6 @@ fn fill_from_index(repo: &Repo, admin: &Path, path: &Path, without: Option<&BTre
     // It ends with 1 where a file is there, or has no single version to take.
     match call.output()?.status.code() {
         Some(0 | 1) => Ok(()),
-        _ => Err(Error::Object(format!("'{}' could not be filled again", path.display()))),
+        _ => Err(Error::Object(format!("'{}' could not be filled again", crate::model::text::shown_path(path)))),
     }
 }

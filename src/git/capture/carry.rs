@@ -135,7 +135,10 @@ fn make_dirs(top: &Path, dir: &Path) -> Result<()> {
     make_dirs(top, dir.parent().unwrap_or(top))?;
     match dir.symlink_metadata() {
         Ok(m) if m.is_dir() => Ok(()),
-        Ok(_) => Err(Error::Damaged { what: format!("'{}'", dir.display()), why: "it is no directory".into() }),
+        Ok(_) => Err(Error::Damaged {
+            what: format!("'{}'", crate::model::text::shown_path(dir)),
+            why: "it is no directory".into(),
+        }),
         Err(_) => std::fs::create_dir(dir).map_err(|e| because("create", dir)(e).into()),
     }
 }

@@ -9,6 +9,7 @@ use crate::model::agent::Oid;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
 
 /// The tree; `None` while paths are unmerged.
 pub(super) fn tree(store: &Store, place: &Place<'_>, doubtful: &mut BTreeMap<RelPath, String>) -> Result<Option<Oid>> {
@@ -19,8 +20,12 @@ pub(super) fn tree(store: &Store, place: &Place<'_>, doubtful: &mut BTreeMap<Rel
     let index = store.new_path("index");
     store.sterile().copy_index(store.repo(), place, &index)?;
     let call = |args: &[&str]| store.call(place.worktree, args).env("GIT_INDEX_FILE", &index);
-    let filters = Filters::of(store, place, changes.modified.iter().chain(&changes.untracked))?;
+    let changed = || changes.modified.iter().chain(&changes.untracked);
+    let filters = Filters::of(store, place, changed())?;
     doubtful.extend(filters.doubtful.clone());
+    // git says so on standard error alone and leaves it out.
+    let unread = changed().filter_map(|p| Some((p.clone(), not_read(&place.worktree.join(OsStr::from_bytes(p)))?)));
+    doubtful.extend(unread.collect::<Vec<_>>());
     // git would start itself in each submodule to see whether it is dirty, with that repository's settings.
     let listed = call(&["ls-files", "-s", "-z"]).run()?;
     let submodules: Vec<(Oid, RelPath)> = listed.split(|b| *b == 0).filter_map(submodule).collect();
@@ -31,7 +36,7 @@ pub(super) fn tree(store: &Store, place: &Place<'_>, doubtful: &mut BTreeMap<Rel
     for a in ["add", "-A", "--ignore-errors", "--", "."] {
         add.arg(a);
     }
-    for path in filters.doubtful.keys().chain(submodules.iter().map(|(_, p)| p)) {
+    for path in doubtful.keys().chain(submodules.iter().map(|(_, p)| p)) {
         add.arg(OsString::from_vec([b":(top,exclude,literal)", path.as_slice()].concat()));
     }
     let out = filters.allow(add).output()?;
@@ -56,6 +61,15 @@ pub(super) fn tree(store: &Store, place: &Place<'_>, doubtful: &mut BTreeMap<Rel
         call(&["update-index", "-z", "--index-info"]).input(lines).run()?;
     }
     Ok(Oid::parse(&call(&["write-tree", "--missing-ok"]).text()?))
+}
+
+/// Why nobody looks into the file.
+fn not_read(file: &Path) -> Option<String> {
+    let meta = file.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    if meta.len() > super::LARGEST {
+        return Some("it is too large to look into".into());
+    }
+    std::fs::File::open(file).err().map(|e| format!("it cannot be read: {e}"))
 }
 
 /// `160000 <id> <stage>\t<path>`.

@@ -242,7 +242,14 @@ fn one(ctx: &Context, step: &Planned, o: &Options<'_>, signals: &Signals, tell: 
             match rebased(ctx, name, a, &tip, &old, &how)? {
                 Ok(Some((round, tree))) => {
                     let commit = || round.give(&tree, std::slice::from_ref(&old));
-                    let at = verify::At { tree: &tree, base: &step.base, commit: &commit, again: false, log: None };
+                    let at = verify::At {
+                        tree: &tree,
+                        base: &step.base,
+                        commit: &commit,
+                        again: false,
+                        log: None,
+                        since: None,
+                    };
                     if let Some(end) = step::test(ctx, step, check, at, signals, tell)? {
                         return Ok(end);
                     }

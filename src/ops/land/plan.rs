@@ -8,7 +8,7 @@ use crate::git::worktree::{self, Head, Link};
 use crate::model::agent::{AgentId, Name, Oid, RunState};
 use crate::model::overlap::{Side, SideKind};
 use crate::model::task::short_ref;
-use crate::model::text::{safe_path, shell_word};
+use crate::model::text::{safe_path, shell_word, shown_path};
 use crate::ops::inventory::{Agent, Inventory, head_commit, own_commits};
 use crate::ops::overlap::Round;
 use crate::ops::{Context, Loaded, Result, base, landed, report, safe, sync, unfinished};
@@ -146,10 +146,10 @@ pub(super) fn place_of_base(ctx: &Context, inv: &Inventory, a: &Agent) -> Result
         found = Some(at(main, &repo.common_dir));
     }
     for e in inv.worktrees.iter().filter(|e| e.head == has_it) {
-        let path = e.path.display();
+        let path = shown_path(&e.path);
         if let Some(first) = &found {
             // git moves the branch under the second one, which then looks as if all of it were to be taken back.
-            let why = format!("'{short}' is checked out twice, at '{}' and '{path}'", first.path.display());
+            let why = format!("'{short}' is checked out twice, at '{}' and '{path}'", shown_path(&first.path));
             let hint = "'git switch --detach' in one of them";
             return Ok(Err(Why::new(why, Some(hint.into()))));
         }
@@ -178,7 +178,8 @@ pub(super) fn place_of_base(ctx: &Context, inv: &Inventory, a: &Agent) -> Result
     if let Some(at) = &found
         && let Some(op) = at.operation()
     {
-        let why = format!("'{}' is in the middle of a {op}; '{}' does not land on it", at.path.display(), a.reg.name);
+        let why =
+            format!("'{}' is in the middle of a {op}; '{}' does not land on it", shown_path(&at.path), a.reg.name);
         return Ok(Err(Why::new(why, Some("finish it, or give it up".into()))));
     }
     Ok(Ok(found))

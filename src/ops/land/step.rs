@@ -11,7 +11,7 @@ use crate::git::{refs, store::Store};
 use crate::model::agent::Oid;
 use crate::model::meet::ChangeSet;
 use crate::model::task::short_ref;
-use crate::model::text::{safe_path, shell_word};
+use crate::model::text::{safe_path, shell_word, shown_path};
 use crate::ops::create::Step as Making;
 use crate::ops::overlap::Round;
 use crate::ops::scratch::{self, Scratch};
@@ -58,7 +58,7 @@ pub(super) fn test(
         return Ok(None);
     }
     let reason = tested.reason.map(|r| format!(": {r}")).unwrap_or_default();
-    let log = tested.log.map(|l| format!("'{}' is what it printed", l.display()));
+    let log = tested.log.map(|l| format!("'{}' is what it printed", shown_path(&l)));
     let did = if tested.passed.is_some() { "does not pass" } else { "cannot be told to pass" };
     let command = crate::model::text::one_line(&check.shown(), 80);
     let why = format!("'{name}' on '{}' {did} '{command}'{reason}", short_ref(&step.base));
@@ -78,7 +78,7 @@ impl Landing<'_> {
     /// merge, that resets the checkout and applies a stash of what was there, and a kill between the two would lose it.
     pub(super) fn obstacle(&self, style: LandStyle) -> Result<Option<End>> {
         let Some(at) = &self.at else { return Ok(None) };
-        let place = at.path.display();
+        let place = shown_path(&at.path);
         let kept = |what: String, hint: &str| {
             let why = format!("'{}' does not land: {what}", self.name());
             Ok(Some(End::Kept(Why::new(why, Some(hint.to_owned())))))
@@ -127,7 +127,7 @@ impl Landing<'_> {
         }
         let commit =
             || if forward { Ok(self.tip.clone()) } else { round.give(&tree, &[self.old.clone(), self.tip.clone()]) };
-        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit, again: false, log: None };
+        let at = Tree { tree: &tree, base: &self.step.base, commit: &commit, again: false, log: None, since: None };
         test(self.ctx, self.step, check, at, signals, tell)
     }
 
@@ -195,7 +195,7 @@ impl Landing<'_> {
                 words += &format!("; what its files had become by then is kept: git show {:.12}", aside.0);
             }
             if at.operation().is_some() || at.dirty(ctx.repo(), &ctx.state.objects, &self.old)? != before {
-                words += &format!("; 'git -C {} status' shows what is left of it", at.path.display());
+                words += &format!("; 'git -C {} status' shows what is left of it", shown_path(&at.path));
             }
         }
         intent.give_up(ctx, &held)?;

@@ -184,7 +184,7 @@ pub(super) fn compose(round: &Round<'_>, inv: &Inventory, c: &Compared, question
     }
     if let Some(order) = &mut out.order {
         // Who has changed nothing has nothing to land.
-        let works = |i: usize| found.sides[i].paths != Some(0);
+        let works = |i: usize| found.sides[i].paths != Some(0) || !c.sides[i].doubtful.is_empty();
         let is_agent =
             |i: &usize| c.sides[*i].kind == SideKind::Agent && works(*i) && (question.names.len() < 2 || named(*i));
         let members: Vec<usize> = (0..c.sides.len()).filter(is_agent).collect();

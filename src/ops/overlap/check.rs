@@ -1,18 +1,17 @@
 //! Who else touches a path: what an assistant asks before it edits.
 
-use super::Round;
 use super::answer::Question;
 use super::parties::Compared;
+use super::{Round, Touched};
 use crate::model::agent::Name;
 use crate::model::meet::is_below;
-use crate::model::overlap::{Level, Lines, Meeting, Pair, SideKind};
+use crate::model::overlap::{Level, Lines, Meeting, Pair, Side, SideKind};
 use crate::ops::answer::JsonPath;
 use crate::ops::inventory::Inventory;
 use crate::ops::{Context, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Somebody who touches a path.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -48,14 +47,14 @@ pub struct Checked {
 /// A file that is about to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct Edit<'a> {
-    /// The top of the tree it is in.
-    pub top: &'a Path,
+    /// All of it, as it is on disk; `None` where it is new.
+    pub now: Option<&'a [u8]>,
     /// All of it, as it will be.
     pub text: &'a [u8],
 }
 
-/// Who else touches `paths` (from the top of the tree; a directory means what is below it), for the agent `me`. With an
-/// `edit` the first of them is judged as it is going to be.
+/// Who else touches `paths` (from the top of the tree; a directory means what is below it), for the agent `me`, or for
+/// whoever works in this checkout. With an `edit` the first of them is judged as it is going to be.
 pub fn check(
     ctx: &Context,
     inv: &Inventory,
@@ -65,15 +64,13 @@ pub fn check(
 ) -> Result<Checked> {
     let round = Round::begin(ctx)?;
     let mut c = Compared::read(ctx, inv, &round, &Question::default())?;
-    let mut mine = me.and_then(|m| c.sides.iter().position(|s| s.kind == SideKind::Agent && s.name == m.0));
-    if let (Some(edit), Some(path)) = (edit, paths.first()) {
-        mine = mine.or_else(|| c.wake(edit.top));
-        // Where it cannot be judged as it will be, it is as it is.
-        if let Some(m) = mine
-            && let Ok(side) = round.with_file(&c.sides[m], path, edit.text)
-        {
-            c.sides[m] = side;
-        }
+    let mine = me.and_then(|m| c.sides.iter().position(|s| s.kind == SideKind::Agent && s.name == m.0));
+    let mine = mine.or_else(|| c.wake(ctx.repo().toplevel.as_deref()?));
+    // Where it cannot be judged as it will be, it is as it is.
+    if let (Some(edit), Some(path), Some(m)) = (edit, paths.first(), mine)
+        && let Ok(side) = round.edited(&c.sides[m], path, edit)
+    {
+        c.sides[m] = side;
     }
     let c = c;
     let mut out: Vec<CheckedPath> = paths
@@ -92,24 +89,33 @@ pub fn check(
         }
         None => Vec::new(),
     };
+    // What I change myself; where that is not known, as if it were nothing.
+    let own = mine.and_then(|m| round.touched(base, &c.sides[m]).ok()).unwrap_or_default();
+    let own: BTreeSet<&[u8]> = own.iter().map(|t| t.path.as_slice()).collect();
     for other in others {
         let side = &c.sides[other];
         let pair = mine.and_then(|m| pairs.iter().find(|p| (p.a, p.b) == (m.min(other), m.max(other))));
         let touched = round.touched(base, side);
         for (path, answer) in paths.iter().zip(&mut out) {
             let below = |p: &[u8]| is_below(p, path);
-            let hits = match &touched {
-                Ok(t) => t.iter().filter(|t| below(&t.path)).collect::<Vec<_>>(),
+            let theirs = match &touched {
+                Ok(t) => t,
                 Err(why) => {
                     answer.unknown.insert(side.name.clone(), why.clone());
                     continue;
                 }
             };
-            if hits.is_empty() {
+            let hits: Vec<&Touched> = theirs.iter().filter(|t| below(&t.path)).collect();
+            // What I changed there myself says how badly.
+            let about = |m: &&Meeting| {
+                below(&m.path)
+                    || m.other.as_deref().is_some_and(below)
+                    || (m.kind.is_some() && (is_below(path, &m.path) || round.carried(m, path, &own, side, theirs)))
+            };
+            let met: Vec<&Meeting> = pair.iter().flat_map(|p| &p.meetings).filter(about).collect();
+            if hits.is_empty() && met.is_empty() {
                 continue;
             }
-            // What I changed there myself says how badly.
-            let met: Vec<&Meeting> = pair.iter().flat_map(|p| &p.meetings).filter(|m| below(&m.path)).collect();
             let worst = met.iter().map(|m| m.level).max().unwrap_or(Level::File);
             let of_pair = met
                 .iter()
@@ -127,7 +133,7 @@ pub fn check(
                 agent: side.name.clone(),
                 level: worst,
                 lines,
-                committed: hits.iter().all(|t| t.committed),
+                committed: if hits.is_empty() { !side.dirty } else { hits.iter().all(|t| t.committed) },
             });
         }
     }
@@ -135,4 +141,48 @@ pub fn check(
         p.touched_by.sort_by(|a, b| (b.level, &a.agent).cmp(&(a.level, &b.agent)));
     }
     Ok(Checked { version: 1, agent: me.cloned(), paths: out })
+}
+
+impl Round<'_> {
+    /// `side` as it is after `edit`.
+    fn edited(&self, side: &Side, path: &[u8], edit: Edit<'_>) -> std::result::Result<Side, String> {
+        if let Some(why) = side.doubtful.get(path) {
+            return Err(why.clone());
+        }
+        let commit = side.commit.clone()?;
+        let stored = self.store.objects().blob_at(&commit, path).map_err(|e| e.to_string())?;
+        let Some((stored, now)) = stored.as_deref().zip(edit.now) else {
+            return self.with_file(side, path, edit.text);
+        };
+        // The one was just read from the other: where they differ, git converts between them.
+        if stored == now {
+            self.with_file(side, path, edit.text)
+        } else if stored == without_returns(now) {
+            self.with_file(side, path, &without_returns(edit.text))
+        } else {
+            Err("it is converted, or somebody else writes it".into())
+        }
+    }
+
+    /// Whether git carried something of mine at or below `path` to where `met` stops, after a file or a directory that
+    /// `other`, who touches `theirs`, renamed.
+    fn carried(&self, met: &Meeting, path: &[u8], own: &BTreeSet<&[u8]>, other: &Side, theirs: &[Touched]) -> bool {
+        let (false, Ok(commit)) = (own.contains(met.path.as_slice()), &other.commit) else { return false };
+        fn name(path: &[u8]) -> Option<&[u8]> {
+            path.rsplit(|b| *b == b'/').next()
+        }
+        let gone = |p: &[u8]| matches!(self.store.objects().blob_at(commit, p), Ok(None));
+        // A directory takes the names along: what still has its name elsewhere did not become another one.
+        let elsewhere = |p: &[u8]| theirs.iter().any(|t| t.path != p && name(&t.path) == name(p) && !gone(&t.path));
+        let same = own.iter().any(|p| name(p) == name(&met.path) && gone(p));
+        let is_it = |p: &[u8]| name(p) == name(&met.path) || !(same || elsewhere(p));
+        own.iter().any(|p| is_below(p, path) && is_it(p) && gone(p))
+    }
+}
+
+fn without_returns(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let next = text.iter().skip(1).map(Some).chain([None]);
+    out.extend(text.iter().zip(next).filter(|(b, next)| **b != b'\r' || *next != Some(&b'\n')).map(|(b, _)| *b));
+    out
 }

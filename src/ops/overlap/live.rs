@@ -7,7 +7,7 @@ use super::summary::{Summary, summed};
 use crate::git::ignore;
 use crate::ops::inventory::Inventory;
 use crate::ops::{Context, Result};
-use crate::place::watch::{Happening, Watcher, Woken};
+use crate::place::watch::{Happening, Tree, Watcher, Woken};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Snapshots are kept as long as the round; after this many a new one begins.
 const MOST_TURNS: usize = 500;
+/// The same after so many bytes: the store is in memory, and a large file may be saved again and again.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Looks again whenever something happened; `T` is what others than the file system have to say.
 pub struct Follow<'c, T> {
@@ -23,6 +25,8 @@ pub struct Follow<'c, T> {
     round: Round<'c>,
     compared: Option<Compared>,
     turns: usize,
+    /// What its first snapshots took.
+    first: u64,
     watcher: Watcher<T>,
     /// The folders of runs count as well.
     runs: bool,
@@ -38,7 +42,7 @@ impl<'c, T: Send + 'static> Follow<'c, T> {
         };
         let poll = ctx.settings(&crate::config::Flags::default()).is_ok_and(|l| l.settings.watch_poll);
         let watcher = Watcher::new(Box::new(lister), poll);
-        Ok(Follow { ctx, question, round: Round::begin(ctx)?, compared: None, turns: 0, watcher, runs })
+        Ok(Follow { ctx, question, round: Round::begin(ctx)?, compared: None, turns: 0, first: 0, watcher, runs })
     }
 
     /// Why it polls; `None` where the system tells.
@@ -59,7 +63,8 @@ impl<'c, T: Send + 'static> Follow<'c, T> {
     /// Everybody as they are now, with only `changed` trees (and whoever has another tip) read anew.
     fn look(&mut self, changed: &BTreeSet<PathBuf>) -> Result<(Inventory, &Round<'c>, &Compared)> {
         self.turns += 1;
-        if self.turns > MOST_TURNS {
+        let since = self.round.written().saturating_sub(self.first);
+        if self.turns > MOST_TURNS || (self.compared.is_some() && since > MOST_BYTES.max(self.first)) {
             self.round = Round::begin(self.ctx)?;
             (self.compared, self.turns) = (None, 0);
         }
@@ -73,6 +78,9 @@ impl<'c, T: Send + 'static> Follow<'c, T> {
         let before = self.compared.take();
         let again = before.as_ref().map(|b| (b, changed));
         let compared = Compared::read_again(self.ctx, &inv, &self.round, &self.question, again)?;
+        if again.is_none() {
+            self.first = self.round.written();
+        }
         Ok((inv, &self.round, self.compared.insert(compared)))
     }
 
@@ -91,11 +99,13 @@ pub enum Turn {
     Pair(PairAnswer),
     /// Two that meet no more.
     Gone(String, String),
+    /// Nothing more comes: this signal asked to end.
+    End(i32),
 }
 
 /// Pairs that follow what happens.
 pub struct Live<'c> {
-    follow: Follow<'c, ()>,
+    follow: Follow<'c, i32>,
     told: BTreeMap<(String, String), PairAnswer>,
 }
 
@@ -110,9 +120,21 @@ impl<'c> Live<'c> {
         self.follow.polls_because()
     }
 
+    /// For whoever hears of a signal that ends it.
+    pub fn sender(&self) -> Sender<Happening<i32>> {
+        self.follow.sender()
+    }
+
     /// Waits until something changed (not with `now`) and says how the answer differs from the one before.
     pub fn next(&mut self, now: bool) -> Result<Vec<Turn>> {
-        let changed = if now { BTreeSet::new() } else { self.follow.wait(None).trees };
+        let mut changed = BTreeSet::new();
+        if !now {
+            let woken = self.follow.wait(None);
+            if let Some(signal) = woken.others.first() {
+                return Ok(vec![Turn::End(*signal)]);
+            }
+            changed = woken.trees;
+        }
         let question = self.follow.question.clone();
         let (inv, round, compared) = self.follow.look(&changed)?;
         let found = compose(round, &inv, compared, &question)?;
@@ -128,12 +150,12 @@ impl<'c> Live<'c> {
 }
 
 /// The trees that take part, and the directories whose files say where branches and worktrees stand.
-fn watched(ctx: &Context, inv: &Inventory) -> (Vec<PathBuf>, Vec<PathBuf>) {
+fn watched(ctx: &Context, inv: &Inventory) -> (Vec<Tree>, Vec<PathBuf>) {
     let common = &ctx.repo().common_dir;
-    let mut trees: Vec<PathBuf> = inv.worktrees.iter().map(|e| e.path.clone()).filter(|p| p.is_dir()).collect();
-    trees.extend(ctx.repo().main_worktree.clone());
-    let mut beside = vec![common.clone(), common.join("worktrees")];
-    beside.extend(inv.worktrees.iter().map(|e| e.admin.clone()));
+    let tree = |top: &PathBuf, admin: &PathBuf| Tree { top: top.clone(), admin: Some(admin.clone()) };
+    let mut trees: Vec<Tree> = inv.worktrees.iter().map(|e| tree(&e.path, &e.admin)).collect();
+    trees.extend(ctx.repo().main_worktree.as_ref().map(|top| tree(top, common)));
+    let mut beside = vec![common.clone(), common.join("worktrees"), common.join("info")];
     let mut todo = vec![common.join("refs/heads"), common.join("refs/remotes")];
     while let Some(dir) = todo.pop() {
         let below = std::fs::read_dir(&dir).into_iter().flatten().filter_map(std::result::Result::ok);

@@ -117,6 +117,10 @@ impl<'c> Round<'c> {
     }
 
     fn read(&self, look: &Look<'_>) -> Side {
+        // It had a commit when it was made.
+        if look.kind == SideKind::Agent && look.place.as_ref().is_some_and(|p| p.head.is_none()) {
+            return Side::unknown(&look.name, look.kind, look.group.clone(), "its branch is gone");
+        }
         let unknown = |why: String| Side::unknown(&look.name, look.kind, look.group.clone(), why);
         let Some(place) = &look.place else {
             return match &look.tip {
@@ -236,6 +240,11 @@ impl<'c> Round<'c> {
     /// `call`, which then finds the snapshots of this round.
     pub fn lend(&self, call: crate::git::command::Call) -> crate::git::command::Call {
         self.store.lend(call)
+    }
+
+    /// How many bytes its snapshots have taken, about.
+    pub fn written(&self) -> u64 {
+        self.store.written()
     }
 
     /// Keeps what has been found so far for the next one who asks; done at the end as well.

@@ -6,7 +6,7 @@ use crate::git::merging::At;
 use crate::git::objects::Commit;
 use crate::model::agent::Oid;
 use crate::model::meet::ChangeSet;
-use crate::model::overlap::{Pair, Side, SideKind, Step, landing_order, same_group};
+use crate::model::overlap::{LAST, Pair, Side, SideKind, Step, landing_order, same_group};
 use crate::ops::{Error, Result};
 
 /// So often a side that stops though it merges with each of the others is tried before them.
@@ -23,6 +23,7 @@ impl Round<'_> {
             let unexplained = |s: &&Step| {
                 !s.stops.is_empty()
                     && s.side != order[0]
+                    && rank(s.side) < LAST
                     && !pairs.iter().any(|p| p.conflicts() && (p.a == s.side || p.b == s.side))
             };
             let Some(first) = steps.iter().find(unexplained).map(|s| s.side) else { break };
@@ -34,27 +35,27 @@ impl Round<'_> {
             }
             steps = other;
         }
+        // What could not be read is no less there: nobody may take the rest for all.
+        for (i, side) in sides.iter().enumerate() {
+            if let Err(why) = &side.commit {
+                steps.push(Step { unknown: Some(why.clone()), instead_of: Vec::new(), ..step(sides, i) });
+            }
+        }
         steps
     }
 
     fn sequence(&self, base: &Oid, sides: &[Side], pairs: &[Pair], order: &[usize]) -> Vec<Step> {
         let conflicts = |i: usize, j: usize| pairs.iter().any(|p| p.conflicts() && (p.a, p.b) == (i.min(j), i.max(j)));
-        let mut at = base.clone();
+        let mut landed = Side::at("landed", SideKind::Branch, None, base.clone());
         let (mut steps, mut stopped): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
         for &i in order {
             let Ok(commit) = &sides[i].commit else { continue };
-            let instead_of = (0..sides.len()).filter(|o| *o != i && same_group(&sides[i], &sides[*o])).collect();
-            let mut step = Step {
-                side: i,
-                conflicts_with_landed: Vec::new(),
-                instead_of,
-                stops: Vec::new(),
-                unknown: None,
-                tree: None,
-            };
-            match self.land(base, &at, &sides[i], commit) {
+            let mut step = step(sides, i);
+            match self.land(base, &landed, &sides[i], commit) {
                 (Merge::Clean(tree), Some(next)) => {
-                    at = next;
+                    landed.commit = Ok(next);
+                    // What is not known of it is not known of all that lands on it.
+                    landed.doubtful.extend(sides[i].doubtful.clone());
                     step.tree = Some(tree);
                     steps.push(step);
                     continue;
@@ -152,18 +153,28 @@ impl Round<'_> {
     }
 
     /// The merge, and the commit that landing would make.
-    fn land(&self, base: &Oid, at: &Oid, side: &Side, commit: &Oid) -> (Merge, Option<Oid>) {
+    fn land(&self, base: &Oid, landed: &Side, side: &Side, commit: &Oid) -> (Merge, Option<Oid>) {
+        let at = match &landed.commit {
+            Ok(at) => at.clone(),
+            Err(why) => return (Merge::Unknown(why.clone()), None),
+        };
         let merge = self.ask(base, &[(at.clone(), commit.clone())]).pop();
         let merge = merge.unwrap_or(Merge::Unknown("it was not asked".into()));
         let Merge::Clean(tree) = &merge else { return (merge, None) };
         // What git's merge alone does not know: programs that are not run, attributes, files that could not be read.
-        let both = [Side::at("landed", side.kind, None, at.clone()), side.clone()];
+        let both = [landed.clone(), side.clone()];
         if let Some(why) = self.judge(base, &both, &[(0, 1)]).pop().and_then(|p| p.unknown) {
             return (Merge::Unknown(why), None);
         }
-        let next = self.store.commit(tree, &[at.clone(), commit.clone()]).ok();
+        let next = self.store.commit(tree, &[at, commit.clone()]).ok();
         (merge, next)
     }
+}
+
+/// A step of which nothing is known yet.
+fn step(sides: &[Side], i: usize) -> Step {
+    let instead_of = (0..sides.len()).filter(|o| *o != i && same_group(&sides[i], &sides[*o])).collect();
+    Step { side: i, conflicts_with_landed: Vec::new(), instead_of, stops: Vec::new(), unknown: None, tree: None }
 }
 
 fn touches(pairs: &[Pair], landed: usize, step: &Step) -> bool {

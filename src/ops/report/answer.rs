@@ -159,8 +159,13 @@ pub struct AgentReport {
     pub tests_added: Option<TestsCount>,
     pub tests_removed: Option<TestsCount>,
     pub tests_skipped: Option<TestsCount>,
-    /// `null` where there is no test command, or it has not been run.
+    /// `null` where there is no test command, or it has not been run on the tip.
     pub tests: Option<TestsReport>,
+    /// What it said of an earlier commit, where the tip has changed since (by a commit, or by `sync`).
+    pub earlier_tests: Option<TestsReport>,
+    /// The tip does worse than its base: it is to land last.
+    #[serde(skip)]
+    pub breaks: bool,
     pub flags: Vec<Flag>,
     pub url: Option<serde_json::Value>,
     pub conflicts: Conflicts,
@@ -180,6 +185,8 @@ pub struct OrderAnswer {
     pub conflicts_with_landed: Vec<Name>,
     /// Its rivals, of which it is the one to land.
     pub instead_of: Vec<Name>,
+    /// Why it should not land as it is: it breaks tests, or did not succeed. Those come last.
+    pub not_yet: Option<String>,
 }
 
 /// `report --json`.

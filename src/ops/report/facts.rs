@@ -118,8 +118,8 @@ pub(super) fn facts(
         _ if a.reg.doing.is_none() => reasons.push("its worktree is missing".into()),
         _ => {}
     }
-    let (tested, failing) = crate::ops::tested::report(ctx, inv, a);
-    reasons.extend(failing);
+    let tested = crate::ops::tested::report(ctx, inv, a);
+    reasons.extend(tested.reason);
     let flags = crate::ops::flags::of(ctx, a, &files, &contents);
     let tests = |count: Option<TestsCount>| count.filter(|_| !commits.is_empty());
     let record = a.record.as_ref();
@@ -143,7 +143,9 @@ pub(super) fn facts(
         commits,
         files,
         left_over,
-        tests: tested,
+        tests: tested.tests,
+        earlier_tests: tested.earlier,
+        breaks: tested.breaks,
         flags,
         url: None,
         conflicts: Conflicts::default(),

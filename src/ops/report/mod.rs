@@ -14,8 +14,9 @@ use super::merged::{Chain, Landed, LeftOut};
 use super::typed::Typed;
 use super::{Context, Result, overlap};
 use crate::model::agent::{Name, Oid, RunState};
-use crate::model::overlap::{Level, Side, SideKind, Step};
+use crate::model::overlap::{LAST, Level, Side, SideKind, Step};
 use crate::model::task::short_ref;
+use crate::model::units::count;
 use facts::{facts, is_unreadable, one, work};
 
 /// The report over `agents`.
@@ -94,8 +95,9 @@ pub(super) fn with_chains<'c>(
         let rank = |i: usize| match answers[members[i]].verdict {
             _ if landed(&sides[i]) => 0,
             Verdict::Ready => 1,
+            _ if answers[members[i]].breaks => LAST,
             Verdict::Look => 2,
-            _ => 3,
+            _ => LAST + 1,
         };
         let steps = round.order(&base, &sides, &pairs, &rank);
         chains.push(chain(base_name, &base, &sides, &steps));
@@ -105,6 +107,7 @@ pub(super) fn with_chains<'c>(
                 name: Name(sides[step.side].name.clone()),
                 conflicts_with_landed: names(step.conflicts_with_landed),
                 instead_of: names(step.instead_of),
+                not_yet: (rank(step.side) >= LAST).then(|| not_yet(&answers[members[step.side]])),
             });
         }
     }
@@ -155,6 +158,19 @@ fn chain(base_name: &str, base: &Oid, sides: &[Side], steps: &[Step]) -> Chain {
         out.left_out.push(LeftOut { name: name(step.side), paths, reason });
     }
     out
+}
+
+/// Why it does not land before the others, whatever it meets.
+fn not_yet(a: &AgentReport) -> String {
+    let said = |t: &TestsReport| match t.newly_failing.len() {
+        0 => "breaks the tests".to_owned(),
+        n => format!("breaks {}", count(n, "test")),
+    };
+    match (a.state, &a.tests) {
+        (Some(state), Some(t)) if a.breaks && state == RunState::Succeeded => said(t),
+        (Some(state), _) => state.word().to_owned(),
+        (None, tests) => tests.as_ref().map(said).unwrap_or_default(),
+    }
 }
 
 fn list(paths: &[&[u8]]) -> String {

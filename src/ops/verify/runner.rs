@@ -42,21 +42,11 @@ impl Runner<'_, '_> {
     /// Setup, the test command, and where that fails once more.
     pub(super) fn all(&self) -> Result<Tested> {
         let plan = &self.check.plan;
-        let mut out = Tested {
-            passed: Some(true),
-            exit_code: Some(0),
-            failing: Vec::new(),
-            flaky: Vec::new(),
-            again: false,
-            left_behind: Vec::new(),
-            reason: None,
-            log: None,
-            seconds: 0,
-            reused: false,
-        };
+        let mut out = Tested { passed: Some(true), exit_code: Some(0), ..Tested::default() };
         let limit_of = ("setup", "agents.setupTime");
         if let Err(broken) = self.run(&plan.setup, &plan.scripts, plan.setup_time_s, limit_of)? {
             out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong { .. }).then_some(false);
+            out.too_long = matches!(broken, Broken::TooLong { .. });
             (out.exit_code, out.reason) = (None, Some(format!("setup: {}", broken.words())));
             return Ok(out);
         }
@@ -106,6 +96,7 @@ impl Runner<'_, '_> {
             }
             Err(broken) => {
                 out.passed = matches!(broken, Broken::Failed { .. } | Broken::TooLong { .. }).then_some(false);
+                out.too_long = matches!(broken, Broken::TooLong { .. });
                 (out.exit_code, out.reason) = (None, Some(broken.words().to_owned()));
             }
         }

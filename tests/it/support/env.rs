@@ -40,6 +40,8 @@ impl Env {
     }
 
     fn build(other_home: Option<TempDir>) -> Env {
+        static DEFAULTS: std::sync::Once = std::sync::Once::new();
+        DEFAULTS.call_once(default_signals);
         let dir = tempfile::Builder::new().prefix("agents-").tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let home = other_home.as_ref().map_or_else(|| root.join("home"), |h| h.path().canonicalize().unwrap());
@@ -229,6 +231,16 @@ impl Background {
         let read = |p: &Path| std::fs::read(p).unwrap();
         let output = std::process::Output { status, stdout: read(&self.stdout), stderr: read(&self.stderr) };
         Out::new(&self.shown, output)
+    }
+}
+
+/// What a shell ignores for what it puts in the background, the programs under test would have to ignore too.
+#[expect(unsafe_code, reason = "nix cannot know that no handler is replaced")]
+fn default_signals() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    for s in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+        // SAFETY: the default action is no handler, and nobody here has one.
+        unsafe { signal(s, SigHandler::SigDfl) }.unwrap();
     }
 }
 

@@ -26,7 +26,10 @@ pub(super) fn is_one(error: &str) -> bool {
     status || WORDS.iter().any(|w| text.contains(w))
 }
 
-/// When it is over, RFC 3339; `None` where that is not said.
+/// What is told in whole minutes is over at some moment of that minute: a start before it would be refused again.
+const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+
+/// When it is over, RFC 3339, never too early; `None` where that is not said.
 pub(super) fn reset(error: &str, now: &Zoned) -> Option<String> {
     let words = words(error);
     let at =
@@ -83,7 +86,7 @@ fn after(words: &[String], now: &Zoned) -> Option<Timestamp> {
 }
 
 fn span(words: &[String]) -> Option<SignedDuration> {
-    let (mut total, mut found, mut i) = (0.0_f64, false, 0);
+    let (mut total, mut found, mut i, mut exact) = (0.0_f64, false, 0, true);
     while let Some(word) = words.get(i) {
         match word.as_str() {
             "and" | "," | ":" | "about" | "approximately" => {
@@ -116,11 +119,13 @@ fn span(words: &[String]) -> Option<SignedDuration> {
             }
             _ => break,
         };
+        exact = seconds < 60.0;
         total += n * seconds;
         found = true;
         i += 1;
     }
-    found.then(|| SignedDuration::try_from_secs_f64(total).ok()).flatten()
+    let total = found.then(|| SignedDuration::try_from_secs_f64(total).ok()).flatten()?;
+    if exact { Some(total) } else { total.checked_add(MINUTE) }
 }
 
 /// `at 7:08 PM`, `resets 3pm (Europe/Berlin)`, `at Feb 5th, 2026 3:45 PM`: the next such time, in the zone that is
@@ -148,12 +153,11 @@ fn clock(text: &str, words: &[String], now: &Zoned) -> Option<Timestamp> {
         let Ok(time) = Time::new(hour, minute, 0, 0) else { continue };
         let day = named_day(&words[..i], &here).unwrap_or_else(|| here.date());
         let mut at = day.to_datetime(time).to_zoned(zone.clone()).ok()?;
-        if at < here && here.duration_since(&at) < SignedDuration::from_mins(1) {
-            // Told in whole minutes, it is within this one.
-            at = at.checked_add(SignedDuration::from_mins(1)).ok()?;
-        } else if at < here && day == here.date() {
+        if at < here && here.duration_since(&at) >= MINUTE && day == here.date() {
             at = day.tomorrow().ok()?.to_datetime(time).to_zoned(zone).ok()?;
         }
+        // A full hour is one, unless it is this very minute.
+        let at = if next == i + 3 || at < here { at.checked_add(MINUTE).ok()? } else { at };
         return Some(at.timestamp());
     }
     None
@@ -188,15 +192,18 @@ mod tests {
         for (text, expected) in [
             (
                 "You’ve hit your usage limit. Upgrade to Pro (https://x.com/pro), or try again at 7:08 PM.",
-                "2026-11-30T19:08:00Z",
+                "2026-11-30T19:09:00Z",
             ),
             ("usage limit. Try again at 5:38 PM.", "2026-11-30T17:39:00Z"),
-            ("You've hit your usage limit. Try again at Dec 5th, 2026 3:45 AM.", "2026-12-05T03:45:00Z"),
-            ("usage limit. try again in 3 days 4 hours 1 minute.", "2026-12-03T21:39:14Z"),
+            ("You've hit your usage limit. Try again at Dec 5th, 2026 3:45 AM.", "2026-12-05T03:46:00Z"),
+            ("usage limit. try again in 3 days 4 hours 1 minute.", "2026-12-03T21:40:14Z"),
             ("Claude AI usage limit reached|1796070000", "2026-11-30T20:20:00Z"),
             ("You've hit your limit · resets 8pm (Europe/Berlin)", "2026-11-30T19:00:00Z"),
             ("5-hour limit reached ∙ resets 3am", "2026-12-01T03:00:00Z"),
             ("Your quota will reset after 2h3m4s.", "2026-11-30T19:41:18Z"),
+            ("usage limit. try again in 5 minutes.", "2026-11-30T17:44:14Z"),
+            ("usage limit. Try again at 5:37 PM.", "2026-12-01T17:38:00Z"),
+            ("limit reached, resets 17:38", "2026-11-30T17:39:00Z"),
             ("Please retry in 35.5s.", "2026-11-30T17:38:49.5Z"),
             ("429, retry-after: 60", "2026-11-30T17:39:14Z"),
             ("rate_limit until 2026-12-01T00:00:00Z", "2026-12-01T00:00:00Z"),
