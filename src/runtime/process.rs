@@ -281,9 +281,18 @@ pub fn unblock_signals(command: &mut std::process::Command) {
 
 /// Has the system keep the signal of an ended child for whoever waits for it. Elsewhere than on Linux one that nobody
 /// handles is dropped, blocked or not.
+#[cfg(target_os = "linux")]
+pub fn keep_child_signals() {}
+
+/// See the Linux form.
+#[cfg(not(target_os = "linux"))]
+#[expect(unsafe_code, reason = "no safe wrapper for sigaction")]
 pub fn keep_child_signals() {
-    #[cfg(not(target_os = "linux"))]
-    mac::handle_child_signals();
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
+    extern "C" fn nothing(_: nix::libc::c_int) {}
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing.
+    let _ = unsafe { sigaction(Signal::SIGCHLD, &action) };
 }
 
 /// Whether whoever started us had `signal` ignored: nohup does, and a shell for what it puts in the background.

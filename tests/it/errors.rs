@@ -196,22 +196,45 @@ fn a_disk_error_in_the_middle_of_clean_lost_files() {
     assert!(sweep(case("clean"), "EACCES", 3, 331) > 0);
 }
 
+/// What `case` says where the last write of its own of which `words` are said fails.
+fn said_at_the_end(lab: &Lab<'_>, case: &Case, words: &str) -> Option<Out> {
+    let target = lab.target(case.args);
+    let syncs: Vec<Point> = target.points().into_iter().filter(|p| p.call == "fsync").collect();
+    syncs.iter().rev().take(16).find_map(|point| {
+        lab.reset();
+        let out = target.fail_at(point, "EIO").out;
+        out.stderr.contains(words).then_some(out)
+    })
+}
+
 #[test]
 fn a_disk_error_after_the_move_was_not_said_by_clean() {
     let env = Env::new();
     let lab = Lab::of(&env, case("clean"));
-    let target = lab.target(case("clean").args);
-    let syncs: Vec<Point> = target.points().into_iter().filter(|p| p.call == "fsync").collect();
-    // The last steps of the last removal are its last writes.
-    let said = syncs.iter().rev().take(6).find_map(|point| {
-        lab.reset();
-        let out = target.fail_at(point, "EIO").out;
-        let moved = out.stdout.contains("'l' moved to the trash");
-        (moved && out.stderr.contains("'l': not all of it is noted yet: could not sync")).then_some(out)
-    });
-    assert_eq!(said.expect("nothing is said").status, 0);
+    let out = said_at_the_end(&lab, case("clean"), "'l': not all of it is noted yet: could not sync").unwrap();
+    assert!(out.status == 0 && out.stdout.contains("'l' moved to the trash"), "{out}");
     lab.repo.repair();
     assert_eq!(lab.repo.status()["agents"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_disk_error_after_the_move_was_not_said_by_land() {
+    let env = Env::new();
+    let land = crate::land_kill::case("land");
+    let lab = Lab::of(&env, land);
+    let out = said_at_the_end(&lab, land, "'k': not all of it is noted yet: could not sync").unwrap();
+    assert!(out.status == 0 && out.stderr.contains("'k' landed in 'main'"), "{out}");
+    lab.repo.repair();
+    assert_eq!(lab.repo.status()["agents"], serde_json::json!([]));
+}
+
+#[test]
+fn a_branch_that_may_not_be_on_the_disk_was_said_to_be_rebased() {
+    let env = Env::new();
+    let lab = Lab::of(&env, &SYNCS[0]);
+    let out = said_at_the_end(&lab, &SYNCS[0], ".git/refs/heads': Input/output error").unwrap();
+    assert_eq!(out.status, 128, "{out}");
+    synced(&lab, SYNCS[0].args, "again");
 }
 
 #[test]

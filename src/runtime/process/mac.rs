@@ -16,15 +16,6 @@ pub(super) fn boot_id() -> String {
     ask("/usr/sbin/sysctl", &["-n", "kern.bootsessionuuid"]).trim().to_owned()
 }
 
-#[expect(unsafe_code, reason = "no safe wrapper for sigaction")]
-pub(super) fn handle_child_signals() {
-    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-    extern "C" fn nothing(_: nix::libc::c_int) {}
-    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
-    // SAFETY: the handler does nothing.
-    let _ = unsafe { sigaction(Signal::SIGCHLD, &action) };
-}
-
 /// See the Linux form. The start time is a hash of `lstart`, which has a resolution of one second.
 pub fn stat(pid: i32) -> Option<Stat> {
     // Each by itself: what stands after an equals sign is the heading, to the end of the argument.
