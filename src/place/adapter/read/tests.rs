@@ -71,7 +71,7 @@ fn codex() {
 #[test]
 fn codex_in_trouble() {
     let seen = telling(Format::Codex, include_str!("recorded/codex-limit.jsonl"));
-    assert_eq!(seen[1], limit(Some("2026-11-30T19:08:00Z")));
+    assert_eq!(seen[1], limit(Some("2026-11-30T19:09:00Z")));
     assert!(
         matches!(&seen[2], Activity::Finished { ok: false, text: Some(t) } if t.contains("usage limit")),
         "{seen:?}"
