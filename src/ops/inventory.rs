@@ -14,7 +14,8 @@ use crate::model::event::{Journal, Kind};
 use crate::model::task::{Task, short_ref};
 use crate::model::text::shown_path;
 use crate::model::units::count;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// One agent with everything known about it.
@@ -208,7 +209,7 @@ pub fn status_with(
     let landings = landed::all_with(ctx, inv, &chosen, &bases)?;
     let with_landing: Vec<(&Agent, Landing)> = chosen.into_iter().zip(landings).collect();
     let agents = in_parallel(&with_landing, |(a, landing)| answer(ctx, &bases, a, landing, met))?;
-    let managed: Vec<&Path> = inv.agents.iter().filter_map(Agent::path).collect();
+    let managed: HashSet<&OsStr> = inv.agents.iter().filter_map(Agent::path).map(Path::as_os_str).collect();
     let mut checkouts = Vec::new();
     if let Some(main) = &ctx.repo().main_worktree {
         let head = worktree::head(ctx.repo(), &ctx.repo().common_dir);
@@ -224,7 +225,7 @@ pub fn status_with(
     let unmanaged = inv
         .worktrees
         .iter()
-        .filter(|e| !managed.contains(&e.path.as_path()))
+        .filter(|e| !managed.contains(e.path.as_os_str()))
         .map(|e| UnmanagedAnswer { worktree: e.path.as_path().into(), branch: head_commit(inv, &e.head).0 })
         .collect();
     Ok(StatusAnswer {

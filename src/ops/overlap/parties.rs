@@ -8,7 +8,7 @@ use crate::model::agent::Oid;
 use crate::model::overlap::{Side, SideKind};
 use crate::model::task::short_ref;
 use crate::model::text::shown_path;
-use crate::ops::inventory::{Agent, Inventory, head_commit};
+use crate::ops::inventory::{Agent, Inventory, head_commit, in_parallel};
 use crate::ops::{Context, Error, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -163,8 +163,8 @@ fn base(ctx: &Context, inv: &Inventory) -> Option<(String, Oid)> {
 }
 
 fn parties(ctx: &Context, inv: &Inventory, q: &Question, base: Option<&(String, Oid)>) -> Result<Vec<Party>> {
-    let mut out: Vec<Party> =
-        inv.agents.iter().filter(|a| a.tip.is_some() || a.entry.is_some()).map(|a| agent(inv, a)).collect();
+    let there: Vec<&Agent> = inv.agents.iter().filter(|a| a.tip.is_some() || a.entry.is_some()).collect();
+    let mut out: Vec<Party> = in_parallel(&there, |a| Ok(agent(inv, a)))?;
     let base_name = base.map(|(name, _)| name.clone());
     let checkout = |tree: &Path, admin: &Path, head: &worktree::Head| {
         let dir = tree.file_name().unwrap_or_default().to_string_lossy();
