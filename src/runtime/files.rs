@@ -271,11 +271,17 @@ pub fn sync_all_beside(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads a file, at most `limit` bytes of it; `None` where it does not exist.
+/// Reads a file, at most `limit` bytes of it; `None` where it does not exist. A pipe in its place, which might never have
+/// an end, is an error.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     use std::io::Read as _;
-    match File::open(path) {
+    use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+    // Opening a pipe that nobody writes to would wait for ever.
+    match File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path) {
         Ok(f) => {
+            if f.metadata().is_ok_and(|m| m.file_type().is_fifo()) {
+                return Err(because("read", path)(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe")));
+            }
             let mut out = Vec::new();
             f.take(limit).read_to_end(&mut out).map_err(because("read", path))?;
             Ok(Some(out))
@@ -429,6 +435,15 @@ mod tests {
         fs::set_permissions(t.join("a/b"), fs::Permissions::from_mode(0o500)).unwrap();
         remove_tree(&t, fs::metadata(&t).unwrap().dev()).unwrap();
         assert!(!t.exists() && outside.join("keep").exists());
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_held_us_for_ever() {
+        let d = tempfile::tempdir().unwrap();
+        let p = d.path().join("p");
+        nix::unistd::mkfifo(&p, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(read_limited(&p, 9).is_err());
+        assert_eq!(read_limited(Path::new("/dev/null"), 9).unwrap(), Some(Vec::new()));
     }
 
     #[test]

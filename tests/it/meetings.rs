@@ -613,4 +613,10 @@ fn what_landed_in_between_was_taken_for_the_work_of_those_who_began_after_it() {
     let with_base = &overlap["with_base"];
     let early = with_base.as_array().unwrap().iter().find(|w| w["agent"] == "early").unwrap();
     assert_eq!(early["level"], "conflict", "{with_base}");
+    // A listing says the same, and so does who asks before an edit.
+    let status = repo.agents(&["status", "idle", "--json"]).ok().json();
+    assert_eq!(status["agents"][0]["overlap"], json!({ "level": "none", "with": [], "unknown": [] }));
+    let asked = repo.worktree("elsewhere").agents(&["check", "--json", "shared"]).json();
+    let early = asked["paths"][0]["touched_by"].as_array().unwrap().iter().find(|t| t["agent"] == "early").unwrap();
+    assert_eq!(early["level"], "file", "{asked}");
 }

@@ -11,6 +11,7 @@ use crate::ops::inventory::Inventory;
 use crate::ops::retry::{self, Retry};
 use crate::ops::select::{self, Match};
 use crate::ops::{inbox, plan};
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -46,9 +47,10 @@ pub fn run(s: &Session, args: &Args) -> Result<i32, CliError> {
     let text = match (&args.message, &args.file, args.edit) {
         (Some(m), None, false) => m.clone(),
         (None, Some(f), false) => {
-            let bytes = crate::runtime::files::read_limited(&s.cwd.join(f), 1 << 20)?;
-            let bytes =
-                bytes.ok_or_else(|| CliError::refused(format!("'{}' does not exist", shown_path(f)), "name a file"))?;
+            // What `<(command)` names is a pipe.
+            let mut bytes = Vec::new();
+            let read = std::fs::File::open(s.cwd.join(f)).and_then(|o| o.take(1 << 20).read_to_end(&mut bytes));
+            read.map_err(|e| CliError::refused(format!("'{}' cannot be read: {e}", shown_path(f)), "name a file"))?;
             String::from_utf8(bytes)
                 .map_err(|_| CliError::refused(format!("'{}' is not UTF-8", shown_path(f)), "a message is text"))?
         }
