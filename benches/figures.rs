@@ -180,6 +180,16 @@ fn crowd(p: &Place) {
     let bare = |_| timed(|| bare_stats(&trees));
     let what = "status of 500 worktrees of 300 files with 100,000 events against one bare stat a file, on all cores";
     compare(what, "at most 2", 5, ours, bare);
+    let by_git = |_| {
+        timed(|| {
+            for some in trees.chunks(2) {
+                let all: Vec<_> =
+                    some.iter().map(|t| p.command("git", t).args(["status", "--porcelain"]).spawn().unwrap()).collect();
+                all.into_iter().for_each(|mut c| assert!(c.wait().unwrap().success()));
+            }
+        })
+    };
+    compare("the same against `git status` in each, two at a time", "at most 2", 3, ours, by_git);
 }
 
 /// What nobody who looks at files can do without: each directory read, each entry's metadata.

@@ -362,7 +362,13 @@ impl At {
     }
 
     /// Files that a killed git had begun to write, where the index still has what was before.
-    fn files_back(&self, repo: &Repo, objects: &Objects, changes: &ChangeSet, keep: &BTreeSet<Vec<u8>>) -> Result<()> {
+    pub fn files_back(
+        &self,
+        repo: &Repo,
+        objects: &Objects,
+        changes: &ChangeSet,
+        keep: &BTreeSet<Vec<u8>>,
+    ) -> Result<()> {
         let out =
             self.neutral(repo, &["diff-files", "--name-only", "-z", "--ignore-submodules", "--no-ext-diff"]).run()?;
         let differs: BTreeSet<&[u8]> = out.split(|b| *b == 0).collect();

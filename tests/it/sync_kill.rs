@@ -271,9 +271,11 @@ fn a_killed_reset_tore_a_file_that_nobody_had_changed() {
     let lab = Lab::new(&env, CARRY);
     lab.reset();
     let children = lab.target().git_children();
-    // The only git of it that writes files of the worktree and unlinks them first; before the rebase.
+    // The only git of it that writes files of the worktree and unlinks them first, and no objects; before the rebase.
     let starts = |p: &&Point| p.call == "unlink" || p.call == "unlinkat";
-    let resets = children.iter().position(|c| c.iter().filter(starts).count() > 2).unwrap() + 1;
+    let writes_objects = |c: &&Vec<Point>| c.iter().any(|p| p.call == "link");
+    let resets = |c: &Vec<Point>| !writes_objects(&c) && c.iter().filter(starts).count() > 2;
+    let resets = children.iter().position(resets).unwrap() + 1;
     let kills = [Point { call: "write".into(), nth: 1 }, Point { call: "write".into(), nth: 2 }];
     let lab = &lab;
     let kills = kills.iter().map(|p| {
@@ -281,4 +283,10 @@ fn a_killed_reset_tore_a_file_that_nobody_had_changed() {
         (format!("its git {resets} before {p}"), Box::new(kill) as Box<dyn Fn() -> Fault>)
     });
     assert_eq!(lab.hits(kills), 2);
+    // The capture, which ends before anything is taken away.
+    let captures = children.iter().position(|c| writes_objects(&c)).unwrap() + 1;
+    let first = Point { call: "write".into(), nth: 1 };
+    let kill = || lab.target().kill_child_before(captures, &first);
+    let kill = (format!("its git {captures} before {first}"), Box::new(kill) as Box<dyn Fn() -> Fault>);
+    assert_eq!(lab.hits(std::iter::once(kill)), 1);
 }

@@ -323,13 +323,26 @@ fn checkout_back(ctx: &Context, reg: &Registration, entry: &worktree::Entry, ste
     if !uncommitted(ctx, &place)?.iter().any(|p| changes.files.contains_key(p)) {
         return Ok(());
     }
-    let at = At::of(entry, &reg.branch);
-    let back = |insist| at.back(ctx.repo(), objects, &step.tip, &changes, &BTreeSet::new(), insist).map(drop);
-    if came == Came::Here && back(false).is_ok() {
+    if step.carries && refs::read(ctx.repo(), &step.kept)?.is_none() {
+        // The work was not yet taken out of its way, so git has not begun: what differs is that work.
         return Ok(());
     }
-    put_aside(ctx, reg, entry, step)?;
-    Ok(back(true)?)
+    let at = At::of(entry, &reg.branch);
+    let nobodys = BTreeSet::new();
+    let back = |insist| at.back(ctx.repo(), objects, &step.tip, &changes, &nobodys, insist).map(drop);
+    if came == Came::Later {
+        put_aside(ctx, reg, entry, step)?;
+        // Somebody may have worked there since: only what is git's for certain goes back.
+        return match back(false) {
+            Err(_) => Ok(at.files_back(ctx.repo(), objects, &changes, &nobodys)?),
+            done => Ok(done?),
+        };
+    }
+    if back(false).is_err() {
+        put_aside(ctx, reg, entry, step)?;
+        back(true)?;
+    }
+    Ok(())
 }
 
 fn gone(reg: &Registration) -> Error {
