@@ -5,6 +5,7 @@ use super::found::Found;
 use super::levels::Lines;
 use crate::git::merge::{self, Merge};
 use crate::git::objects::digest;
+use crate::git::status::is_attributes;
 use crate::git::{attributes, changes};
 use crate::model::agent::Oid;
 use crate::model::meet::{self, ChangeSet, Touch, Twins};
@@ -359,11 +360,10 @@ impl Round<'_> {
         commits: &[(Oid, Oid)],
         merges: &mut [Verdict],
     ) {
-        let is_file = |p: &&Vec<u8>| p.as_slice() == b".gitattributes" || p.ends_with(b"/.gitattributes");
         let mut again: BTreeMap<&Oid, Vec<(usize, String)>> = BTreeMap::new();
         for (n, c) in asked.iter().enumerate() {
             for (set, commit, side) in [(&c.x, &commits[n].0, c.task.x), (&c.y, &commits[n].1, c.task.y)] {
-                if let Some(path) = set.files.keys().find(is_file) {
+                if let Some(path) = set.files.keys().find(|p| is_attributes(p)) {
                     let why = format!("it depends on '{}', which '{}' changes", safe_path(path), sides[side].name);
                     again.entry(commit).or_default().push((n, why));
                 }
